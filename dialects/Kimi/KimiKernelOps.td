@@ -1,0 +1,62 @@
+//===- KimiKernelOps.td - from graph to kernels -----------------------------===//
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_DIALECTS_KIMI_KIMIKERNELOPS
+#define KIMI_DIALECTS_KIMI_KIMIKERNELOPS
+
+include "dialects/Kimi/KimiLinearOps.td"
+
+def Kimi_LoopsOp : Kimi_Op<"loops", [Pure, AttrSizedOperandSegments, SingleBlock,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
+  let summary = "an algorithm as plain loops over buffers";
+  let description = [{
+    For ops that no `linalg.generic` says: top-k, cumulative sums, scatter. The body sees every input and every result
+    as a memref (block arguments: inputs, then results, then one index per `scalars`), writes each result element at
+    least once, and ends in `kimi.yield`. `result_dims` gives the dynamic extents of the results, in order. Without
+    `rows` the body runs once, as one task. With `rows` it runs once for each row in [0, rows) (an extra, last, index
+    argument is the row), tasks in parallel; different rows must write different elements.
+
+    Example: `%y = kimi.loops ins(%x) scalars(%n) dims(%n) rows(%n) : (tensor<?x4xf32>) -> tensor<?x4xf32> { ... }`
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, Variadic<Index>:$scalars, Variadic<Index>:$result_dims,
+                   Optional<Index>:$rows);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    (`ins` `(` $inputs^ `:` type($inputs) `)`)? (`scalars` `(` $scalars^ `)`)? (`dims` `(` $result_dims^ `)`)?
+    (`rows` `(` $rows^ `)`)? attr-dict `->` type($results) $body
+  }];
+}
+
+def Kimi_DispatchOp : Kimi_Op<"dispatch", [AttrSizedOperandSegments,
+    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
+  let summary = "launch one of several variants of a kernel";
+  let description = [{
+    `kernels` lists `tile.kernel` symbols with the same arguments: inputs, then results (as buffers), then scalars.
+    Variant i is launched if guard i holds and none before it did; there is one guard fewer than there are variants (the
+    last needs none). `grid` holds three extents for each variant. `result_dims` gives the dynamic extents of the
+    results, in order. `states` are buffers written in place, passed after the inputs.
+
+    Example:
+    ```mlir
+    %y = kimi.dispatch [@linear_m1, @linear] guards(%one) grid(%n, %c1, %c1, %m, %n, %c1) ins(%x, %w) dims(%b, %t)
+        scalars(%m) : (i1, tensor<?x?x768xf32>, tensor<144x768x16xf32>) -> tensor<?x?x2304xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefArrayAttr:$kernels, Variadic<I1>:$guards, Variadic<Index>:$grid,
+                   Variadic<AnyRankedTensor>:$inputs, Variadic<Kimi_StateType>:$states,
+                   Variadic<Index>:$result_dims, Variadic<Index>:$scalars);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $kernels (`guards` `(` $guards^ `)`)? `grid` `(` $grid `)` (`ins` `(` $inputs^ `:` type($inputs) `)`)?
+    (`states` `(` $states^ `:` type($states) `)`)? (`dims` `(` $result_dims^ `)`)? (`scalars` `(` $scalars^ `)`)?
+    attr-dict (`->` type($results)^)?
+  }];
+}
+
+#endif // KIMI_DIALECTS_KIMI_KIMIKERNELOPS

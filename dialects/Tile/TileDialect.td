@@ -1,0 +1,203 @@
+//===- TileDialect.td - the kernel level: one block's program ---------------===//
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_DIALECTS_TILE_TILEDIALECT
+#define KIMI_DIALECTS_TILE_TILEDIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def TileDialect : Dialect {
+  let name = "tile";
+  let cppNamespace = "::kimi::tile";
+  let summary = "How one thread block computes its part of a kernel";
+  let description = [{
+    One `tile.kernel` is one block's program: a grid, static tile shapes, explicit buffers and whole-tile ops, no thread
+    ids. Buffers are memrefs: kernel arguments live in global memory (default memory space), tiles in
+    `#tile.space<shared>` (visible to the whole block; a stack buffer on the CPU) or `#tile.space<fragment>` (registers
+    of the block; a stack buffer that stays in the first-level cache on the CPU). Loops and scalar arithmetic are
+    upstream `scf` and `arith`. A kernel for which no schedule exists holds upstream `scf`/`memref`/`linalg` loops instead.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<TileDialect, mnemonic, traits>;
+
+def Tile_SpaceKind : I32EnumAttr<"SpaceKind", "where a tile lives", [
+    I32EnumAttrCase<"shared", 0>, I32EnumAttrCase<"fragment", 1>]> {
+  let cppNamespace = "::kimi::tile";
+  let genSpecializedAttr = 0;
+}
+def Tile_SpaceAttr : EnumAttr<TileDialect, Tile_SpaceKind, "space"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "how a reduction combines", [
+    I32EnumAttrCase<"add", 0>, I32EnumAttrCase<"max", 1>]> {
+  let cppNamespace = "::kimi::tile";
+}
+
+def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, AutomaticAllocationScope]> {
+  let summary = "one block's program";
+  let description = [{
+    Arguments: input buffers, state buffers, result buffers (memrefs with strided layouts; the innermost stride is
+    static where a kernel relies on it), then scalars (index). The grid is given by the launch.
+
+    Example:
+    ```mlir
+    tile.kernel @scale(%x: memref<?xf32, strided<[1], offset: ?>>, %y: memref<?xf32, strided<[1], offset: ?>>) {
+      %bx = tile.block_id 0
+      ...
+      tile.return
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+                   OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region AnyRegion:$body);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator, HasParent<"KernelOp">]> {
+  let summary = "end of a kernel";
+  let description = [{ Example: `tile.return`. }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_BlockIdOp : Tile_Op<"block_id", [Pure]> {
+  let summary = "this block's place in the grid";
+  let description = [{ `dim` is 0, 1 or 2. Example: `%bx = tile.block_id 0`. }];
+  let arguments = (ins I64Attr:$dim);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$dim attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "a tile";
+  let description = [{
+    Static shape, in shared memory or in fragments; lives until the end of the kernel.
+    Example: `%acc = tile.alloc : memref<64x128xf32, #tile.space<fragment>>`.
+  }];
+  let results = (outs AnyMemRef:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "copy a box of a buffer into a tile";
+  let description = [{
+    tile[i0, i1, ..] = source[offsets + ik along dims[k]]. `dims` names, for each dim of the tile, the dim of the source
+    it runs along (a permutation transposes); the other dims of the source stay at their offset. Elements outside the
+    source's extents (before 0 or past the end) become `pad` (zero unless given). Element types may differ (fp narrowing
+    or widening).
+
+    Example: `tile.load %a from %x[%b, %m, %k] dims [1, 2] : memref<?x?x768xf32>, memref<64x128xf32, #tile.space<shared>>`
+  }];
+  let arguments = (ins AnyMemRef:$tile, AnyMemRef:$source, Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims,
+                   DefaultValuedAttr<F32Attr, "0.0f">:$pad);
+  let assemblyFormat = "$tile `from` $source `[` $offsets `]` `dims` $dims attr-dict `:` type($source) `,` type($tile)";
+  let hasVerifier = 1;
+}
+
+def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "copy a tile into a box of a buffer";
+  let description = [{
+    The reverse of `tile.load`; elements that fall outside the destination's extents are not written.
+    Example: `tile.store %acc to %y[%m, %n] dims [0, 1] : memref<64x128xf32, #tile.space<fragment>>, memref<?x768xf32>`
+  }];
+  let arguments = (ins AnyMemRef:$tile, AnyMemRef:$dest, Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims);
+  let assemblyFormat = "$tile `to` $dest `[` $offsets `]` `dims` $dims attr-dict `:` type($tile) `,` type($dest)";
+  let hasVerifier = 1;
+}
+
+def Tile_FillOp : Tile_Op<"fill", [MemoryEffects<[MemWrite]>]> {
+  let summary = "set every element of a tile";
+  let description = [{ Example: `tile.fill %acc, %zero : memref<64x128xf32, #tile.space<fragment>>, f32`. }];
+  let arguments = (ins AnyMemRef:$tile, AnyType:$value);
+  let assemblyFormat = "$tile `,` $value attr-dict `:` type($tile) `,` type($value)";
+  let hasVerifier = 1;
+}
+
+def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "acc += a . b on tiles";
+  let description = [{
+    acc: [M, N] fp32 fragment; a: [M, K]; b: [K, N], or [N, K] with `transpose_b`, or [N/P, K, P] with `panels` (the
+    layout of `kimi.pack_weight`: column j is lane j mod P of panel j div P). All shapes static; a and b may be tiles or
+    in-bounds `memref.subview`s of global buffers. Products and sums in fp32 (the order of the sum is not fixed).
+
+    Example: `tile.mma %acc, %a, %b panels : memref<64x128xf32, #tile.space<fragment>>, memref<64x256xf32, #tile.space<shared>>, memref<8x256x16xf32, strided<[?, 16, 1], offset: ?>>`
+  }];
+  let arguments = (ins AnyMemRef:$acc, AnyMemRef:$a, AnyMemRef:$b, UnitAttr:$transpose_b, UnitAttr:$panels);
+  let assemblyFormat = [{
+    $acc `,` $a `,` $b (`transpose_b` $transpose_b^)? (`panels` $panels^)? attr-dict `:` type($acc) `,` type($a) `,` type($b)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_MapOp : Tile_Op<"map", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "elementwise scalar region over tiles";
+  let description = [{
+    out[i, j, ..] = region(ins[i, j, ..]...). The tiles have one rank; an extent of 1 in an input is broadcast against the
+    output's extent. `out` may also be an input. The region holds arith/math ops and `tile.element_index`, one argument
+    per input, and ends in `tile.yield`. All elements are independent.
+
+    Example:
+    ```mlir
+    tile.map ins(%acc, %bias : memref<64x128xf32, #tile.space<fragment>>, memref<1x128xf32, #tile.space<shared>>)
+             outs(%acc : memref<64x128xf32, #tile.space<fragment>>) {
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      tile.yield %s : f32
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<AnyMemRef>:$inputs, AnyMemRef:$out);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    (`ins` `(` $inputs^ `:` type($inputs) `)`)? `outs` `(` $out `:` type($out) `)` attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_ElementIndexOp : Tile_Op<"element_index", [Pure, ParentOneOf<["MapOp"]>]> {
+  let summary = "the position of the element within the tile";
+  let description = [{ Along `dim`, counted from 0. Example: `%i = tile.element_index 0`. }];
+  let arguments = (ins I64Attr:$dim);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$dim attr-dict";
+}
+
+def Tile_ReduceOp : Tile_Op<"reduce", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "reduce a tile along one axis";
+  let description = [{
+    out has the shape of in with extent 1 along `axis`. Without `accumulate` out is overwritten, with it the result is
+    combined with what out holds. fp32; the order of the sum is not fixed.
+    Example: `tile.reduce max %s into %m axis 1 accumulate : memref<64x64xf32, #tile.space<fragment>>, memref<64x1xf32, #tile.space<fragment>>`
+  }];
+  let arguments = (ins Tile_ReduceKind:$kind, AnyMemRef:$input, AnyMemRef:$out, I64Attr:$axis, UnitAttr:$accumulate);
+  let assemblyFormat = "$kind $input `into` $out `axis` $axis (`accumulate` $accumulate^)? attr-dict `:` type($input) `,` type($out)";
+  let hasVerifier = 1;
+}
+
+def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, HasParent<"MapOp">]> {
+  let summary = "the element of a `tile.map`";
+  let description = [{ Example: `tile.yield %s : f32`. }];
+  let arguments = (ins AnyType:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+#endif // KIMI_DIALECTS_TILE_TILEDIALECT

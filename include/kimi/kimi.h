@@ -1,0 +1,132 @@
+/*===- kimi.h - the C API of the runtime ------------------------------------===*\
+|*
+|* Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+|* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+|*
+|* Load a compiled module (.kmod), make a session, run its entries. Every call
+|* that can fail returns a kimi_status; kimi_last_error() then gives one line
+|* for a person (thread-local). No call aborts on bad input. Handles are not
+|* thread-safe; different sessions may be used from different threads.
+|*
+\*===------------------------------------------------------------------------===*/
+#ifndef KIMI_KIMI_H
+#define KIMI_KIMI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum kimi_status {
+  KIMI_OK = 0,
+  KIMI_INVALID_ARGUMENT = 1, /* the caller's mistake: unknown entry, wrong shape or dtype */
+  KIMI_BAD_FILE = 2,         /* a damaged, foreign or hostile file */
+  KIMI_NOT_FOUND = 3,        /* a file or a port that is not there */
+  KIMI_OUT_OF_MEMORY = 4,
+  KIMI_UNSUPPORTED = 5,      /* this machine lacks what the module was compiled for */
+  KIMI_RUNTIME_ERROR = 6
+} kimi_status;
+
+typedef enum kimi_dtype {
+  KIMI_F32, KIMI_F16, KIMI_BF16, KIMI_F64, KIMI_I64, KIMI_I32, KIMI_I16, KIMI_I8,
+  KIMI_U64, KIMI_U32, KIMI_U16, KIMI_U8, KIMI_BOOL
+} kimi_dtype;
+
+#define KIMI_MAX_RANK 16
+
+typedef enum kimi_role {
+  KIMI_ROLE_NONE, KIMI_ROLE_TOKEN_IDS, KIMI_ROLE_ATTENTION_MASK, KIMI_ROLE_POSITION_IDS, KIMI_ROLE_LOGITS
+} kimi_role;
+
+/* A dense row-major tensor; the caller owns `data`. */
+typedef struct kimi_tensor {
+  kimi_dtype dtype;
+  int32_t rank;
+  int64_t dims[KIMI_MAX_RANK];
+  void *data;
+} kimi_tensor;
+
+/* A port of an entry. A dim that varies is -1; `symbols` then holds its name or NULL. */
+typedef struct kimi_port {
+  const char *name;
+  kimi_dtype dtype;
+  kimi_role role;
+  int32_t rank;
+  int64_t dims[KIMI_MAX_RANK];
+  const char *symbols[KIMI_MAX_RANK];
+} kimi_port;
+
+typedef struct kimi_state_info {
+  const char *name, *input, *output; /* input/output: ports of the original graph, or "" */
+  kimi_dtype dtype;
+  int32_t rank, grows;               /* grows: the axis with one row per token, or -1 */
+  int64_t dims[KIMI_MAX_RANK];       /* -1 for the batch and for the growing axis */
+} kimi_state_info;
+
+typedef struct kimi_module kimi_module;
+typedef struct kimi_session kimi_session;
+
+typedef struct kimi_module_options {
+  const char *weights_dir; /* folder of external weights; NULL: the folder of the .kmod */
+} kimi_module_options;
+
+typedef struct kimi_session_options {
+  int32_t threads;   /* 0: one per core this process may use */
+  int64_t max_seq;   /* capacity of growing states; 0: 1024, or less where the module's context is shorter */
+  int64_t batch;     /* sequences per step that states are made for; 0: 1 */
+} kimi_session_options;
+
+const char *kimi_version(void);
+const char *kimi_last_error(void);
+size_t kimi_dtype_size(kimi_dtype dtype);
+const char *kimi_dtype_name(kimi_dtype dtype);
+
+/* Maps and checks the file; weights are mapped, not read. */
+kimi_status kimi_module_load(const char *path, const kimi_module_options *options, kimi_module **out);
+void kimi_module_free(kimi_module *module);
+int32_t kimi_module_entry_count(const kimi_module *module);
+const char *kimi_module_entry_name(const kimi_module *module, int32_t entry);
+/* Index of the entry of that name, or -1. */
+int32_t kimi_module_find_entry(const kimi_module *module, const char *name);
+int32_t kimi_module_input_count(const kimi_module *module, int32_t entry);
+int32_t kimi_module_output_count(const kimi_module *module, int32_t entry);
+kimi_status kimi_module_input(const kimi_module *module, int32_t entry, int32_t index, kimi_port *out);
+kimi_status kimi_module_output(const kimi_module *module, int32_t entry, int32_t index, kimi_port *out);
+int32_t kimi_module_state_count(const kimi_module *module);
+kimi_status kimi_module_state(const kimi_module *module, int32_t index, kimi_state_info *out);
+/* Longest sequence the weights allow, or -1. */
+int64_t kimi_module_max_context(const kimi_module *module);
+/* A readable listing of plan, kernels, buffers and states; the caller frees it with kimi_free. */
+kimi_status kimi_module_describe(const kimi_module *module, char **out);
+void kimi_free(void *pointer);
+
+/* Makes threads, maps weights, runs the `init` entry (packed layouts). Shares the module, which must outlive it. */
+kimi_status kimi_session_create(const kimi_module *module, const kimi_session_options *options, kimi_session **out);
+void kimi_session_free(kimi_session *session);
+/* Shapes the outputs would have for these inputs (dims and dtype are filled in; data is not touched). */
+kimi_status kimi_session_output_shapes(kimi_session *session, int32_t entry, const kimi_tensor *inputs,
+                                       int32_t input_count, kimi_tensor *outputs, int32_t output_count);
+/* Runs an entry. Inputs in the order of the signature; outputs hold caller-owned memory of the right size. States are
+   read and updated in place; after success the sequence length grows by the T of the step. */
+kimi_status kimi_session_run(kimi_session *session, int32_t entry, const kimi_tensor *inputs, int32_t input_count,
+                             kimi_tensor *outputs, int32_t output_count);
+/* Tokens held by the states. */
+int64_t kimi_session_length(const kimi_session *session);
+/* Capacity of the growing states. */
+int64_t kimi_session_capacity(const kimi_session *session);
+/* Forget everything: length 0, fixed states zero. */
+kimi_status kimi_session_reset(kimi_session *session);
+/* Drop tokens past `length` (only where every state grows). */
+kimi_status kimi_session_truncate(kimi_session *session, int64_t length);
+/* Bytes of state per sequence and per token, of weights, of packed weights, and of the arena so far. */
+typedef struct kimi_memory {
+  uint64_t state_fixed_bytes, state_bytes_per_token, weight_bytes, derived_bytes, arena_bytes;
+} kimi_memory;
+kimi_status kimi_session_memory(const kimi_session *session, kimi_memory *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* KIMI_KIMI_H */

@@ -1,0 +1,8 @@
+//===- SymbolicDim.cpp - integer polynomials over named dims
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/Support/SymbolicDim.h"

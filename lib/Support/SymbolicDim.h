@@ -1,0 +1,83 @@
+//===- SymbolicDim.h - integer polynomials over named dims
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_LIB_SUPPORT_SYMBOLICDIM_H
+#define KIMI_LIB_SUPPORT_SYMBOLICDIM_H
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kimi {
+
+/// An extent or index known as an integer polynomial over atoms. An atom is a named dim ("batch", "past") or an opaque
+/// term (floordiv, mod, min, max, a comparison, or a run-time value) of polynomials. Two dims that are equal as
+/// polynomials compare equal, whatever way they were computed: (past + seq) - seq == past. Immutable, cheap to copy.
+class SymbolicDim {
+public:
+  enum class AtomKind { Symbol, FloorDiv, CeilDiv, Mod, Min, Max, Eq, Lt, Le, Select, Runtime };
+  struct Atom;
+  using AtomRef = std::shared_ptr<const Atom>;
+  /// A product of atoms, each with its power, keyed by the atoms' text (unique by construction).
+  using Monomial = std::map<std::string, int>;
+
+  SymbolicDim(int64_t constant = 0);
+  /// The named dim `name`; a name that is an expression over + - * // and parentheses ("past + seq") is parsed.
+  static SymbolicDim symbol(const std::string &name);
+  /// A value known only at run time, told apart by `id` (for example a counter of the analysis).
+  static SymbolicDim runtime(const std::string &id);
+
+  bool isConstant() const;
+  /// The constant, where the polynomial is one.
+  std::optional<int64_t> getConstant() const;
+  bool is(int64_t constant) const { return getConstant() == constant; }
+
+  SymbolicDim operator+(const SymbolicDim &other) const;
+  SymbolicDim operator-(const SymbolicDim &other) const;
+  SymbolicDim operator*(const SymbolicDim &other) const;
+  static SymbolicDim floorDiv(const SymbolicDim &a, const SymbolicDim &b);
+  static SymbolicDim ceilDiv(const SymbolicDim &a, const SymbolicDim &b);
+  static SymbolicDim mod(const SymbolicDim &a, const SymbolicDim &b);
+  static SymbolicDim min(const SymbolicDim &a, const SymbolicDim &b);
+  static SymbolicDim max(const SymbolicDim &a, const SymbolicDim &b);
+  /// 1 or 0.
+  static SymbolicDim eq(const SymbolicDim &a, const SymbolicDim &b);
+  static SymbolicDim lt(const SymbolicDim &a, const SymbolicDim &b);
+  static SymbolicDim le(const SymbolicDim &a, const SymbolicDim &b);
+  static SymbolicDim select(const SymbolicDim &cond, const SymbolicDim &a, const SymbolicDim &b);
+
+  bool operator==(const SymbolicDim &other) const { return str() == other.str(); }
+  bool operator!=(const SymbolicDim &other) const { return !(*this == other); }
+  /// True where a >= 0 follows from every named dim being >= 0 (all coefficients non-negative).
+  bool isKnownNonNegative() const;
+
+  /// The polynomial: coefficient of each monomial (the empty monomial is the constant term), no zero coefficients.
+  const std::map<Monomial, int64_t> &terms() const { return *poly; }
+  /// The atom whose text is `key` in a monomial.
+  AtomRef atom(const std::string &key) const;
+  /// Canonical text, equal for equal dims: "past + seq", "2*batch*seq + 1".
+  const std::string &str() const { return *text; }
+
+private:
+  SymbolicDim(std::map<Monomial, int64_t> terms, std::map<std::string, AtomRef> atoms);
+  static SymbolicDim fromAtom(AtomKind kind, std::string name, std::vector<SymbolicDim> operands);
+  std::shared_ptr<const std::map<Monomial, int64_t>> poly;
+  std::shared_ptr<const std::map<std::string, AtomRef>> atoms;
+  std::shared_ptr<const std::string> text;
+};
+
+struct SymbolicDim::Atom {
+  AtomKind kind;
+  std::string name;                  // Symbol, Runtime
+  std::vector<SymbolicDim> operands; // the others
+};
+
+} // namespace kimi
+
+#endif // KIMI_LIB_SUPPORT_SYMBOLICDIM_H

@@ -1,0 +1,12 @@
+//===- Passes.td - passes of passes/OnnxToKimi
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_ONNX_TO_KIMI_PASSES
+#define KIMI_PASSES_ONNX_TO_KIMI_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+#endif // KIMI_PASSES_ONNX_TO_KIMI_PASSES

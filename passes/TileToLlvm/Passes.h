@@ -1,0 +1,20 @@
+//===- Passes.h - passes of passes/TileToLlvm
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_TILE_TO_LLVM_PASSES_H
+#define KIMI_PASSES_TILE_TO_LLVM_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace kimi {
+#define GEN_PASS_DECL
+#include "passes/TileToLlvm/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/TileToLlvm/Passes.h.inc"
+} // namespace kimi
+
+#endif // KIMI_PASSES_TILE_TO_LLVM_PASSES_H

@@ -1,0 +1,25 @@
+//===- kimi-opt.cpp - every dialect and pass, for tests and for the curious
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Kimi/KimiDialect.h"
+#include "dialects/Onnx/OnnxDialect.h"
+#include "dialects/Tile/TileDialect.h"
+#include "passes/Passes.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  mlir::registerAllDialects(registry);
+  mlir::registerAllExtensions(registry);
+  mlir::registerAllPasses();
+  registry.insert<kimi::KimiDialect, kimi::onnx::OnnxDialect, kimi::tile::TileDialect>();
+  kimi::registerKimiPasses();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Kimi optimizer driver\n", registry));
+}
