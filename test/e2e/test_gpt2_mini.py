@@ -1,0 +1,61 @@
+"""The trained mini GPT-2: greedy tokens and logits equal its golden file, with the cached graph and with the decode
+entry derived from the cacheless one."""
+import json
+import shutil
+
+import numpy as np
+import pytest
+from conftest import ROOT, run, tool
+
+MINI = ROOT / "models" / "gpt2" / "mini"
+GOLDEN = json.loads((MINI / "golden.json").read_text())["prompts"]
+
+
+@pytest.mark.parametrize("graph", ["gpt2_mini.onnx", "gpt2_mini_kv.onnx"])
+@pytest.mark.parametrize("index", range(len(GOLDEN)))
+def test_greedy_tokens(graph, index, cache, tmp_path):
+    golden, report = GOLDEN[index], tmp_path / "report.json"
+    result = run(tool("kimi-run"), MINI / graph, "--prompt", golden["prompt"], "--tokens", 40, "--ignore-eos",
+                 "--cache", cache, "--json", report)
+    assert "no decode entry" not in result.stderr
+    tokens = json.loads(report.read_text())["tokens"]
+    assert tokens == golden["greedy_ids"]
+    assert result.stdout.rstrip("\n") == golden["greedy_text"].rstrip("\n")
+
+
+@pytest.mark.parametrize("mode", [[], ["--reference"]], ids=["kernels", "reference"])
+@pytest.mark.parametrize("index", range(len(GOLDEN)))
+def test_logits(index, mode, cache, tmp_path):
+    golden = GOLDEN[index]
+    np.save(tmp_path / "ids.npy", np.array([golden["ids"]], dtype=np.int64))
+    run(tool("kimi-run"), MINI / "gpt2_mini.onnx", "--input", f"input_ids={tmp_path / 'ids.npy'}", "--output",
+        tmp_path / "out.npz", "--cache", cache, *mode)
+    logits = np.load(tmp_path / "out.npz")["logits"][0, -1]
+    want = np.array(golden["logits_last_prompt_position"])
+    assert np.isfinite(logits).all()
+    assert np.abs(logits - want).max() <= 1e-4 * (1 + np.abs(want).max())
+
+
+@pytest.mark.parametrize("graph", ["gpt2_mini.onnx", "gpt2_mini_kv.onnx"])
+def test_two_compiles_give_identical_bytes(graph, tmp_path):
+    for name in ("a.kmod", "b.kmod"):
+        run(tool("kimi-compile"), MINI / graph, "-o", tmp_path / name, "--cpu=x86-64-v3")
+    assert (tmp_path / "a.kmod").read_bytes() == (tmp_path / "b.kmod").read_bytes()
+
+
+def test_module_beside_its_weights_and_away_from_them(tmp_path):
+    """External weights are found beside the module or through --weights; elsewhere the message says what to do."""
+    for name in ("gpt2_mini.onnx", "weights.bin"):
+        shutil.copy(MINI / name, tmp_path / name)
+    run(tool("kimi-compile"), tmp_path / "gpt2_mini.onnx", "-o", tmp_path / "m.kmod")
+    np.save(tmp_path / "ids.npy", np.array([[1, 2, 3]], dtype=np.int64))
+    feed = ["--input", f"input_ids={tmp_path / 'ids.npy'}", "--output", tmp_path / "out.npz"]
+    run(tool("kimi-run"), tmp_path / "m.kmod", *feed)
+    away = tmp_path / "away"
+    away.mkdir()
+    shutil.move(tmp_path / "m.kmod", away / "m.kmod")
+    lost = run(tool("kimi-run"), away / "m.kmod", *feed, check=False)
+    assert lost.returncode == 1 and "--weights" in lost.stderr
+    run(tool("kimi-run"), away / "m.kmod", "--weights", tmp_path, *feed)
+    run(tool("kimi-compile"), tmp_path / "gpt2_mini.onnx", "-o", away / "baked.kmod", "--bake")
+    run(tool("kimi-run"), away / "baked.kmod", *feed)

@@ -1,0 +1,37 @@
+"""Every exporter-made case gives its stored outputs, through the kernels and through the reference lowering."""
+import tarfile
+
+import pytest
+from conftest import ROOT, SHARED, run, tool
+
+CASES = sorted(p.parent for p in (ROOT / "test" / "data" / "gpt2").glob("*/model.onnx"))
+FAMILY = SHARED / "cases" / "k3-family.tar.xz"
+
+
+@pytest.mark.parametrize("mode", [[], ["--reference"]], ids=["kernels", "reference"])
+@pytest.mark.parametrize("case", CASES, ids=lambda p: p.name)
+def test_gpt2_case(case, mode, cache):
+    run(tool("kimi-run"), "--onnx-test", case, "--rtol", "1e-3", "--atol", "1e-4", "--cache", cache, *mode)
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory):
+    if not FAMILY.exists():
+        pytest.skip(f"the larger cases are not at {FAMILY}")
+    folder = tmp_path_factory.mktemp("family")
+    with tarfile.open(FAMILY) as archive:
+        wanted = [m for m in archive if m.name.startswith("gpt2-tiny_")]
+        archive.extractall(folder, wanted)
+    return folder
+
+
+@pytest.mark.parametrize("mode", [[], ["--reference"]], ids=["kernels", "reference"])
+@pytest.mark.parametrize("name", ["gpt2-tiny_erf_eager_plain_dyn_op18", "gpt2-tiny_erf_sdpa_cache_dyn_op20",
+                                  "gpt2-tiny_tanh_sdpa_cache_dyn_op23", "gpt2-tiny_tanh_sdpa_plain_dyn_op23"])
+def test_gpt2_tiny_family(family, name, mode, cache):
+    run(tool("kimi-run"), "--onnx-test", family / name, "--rtol", "1e-3", "--atol", "1e-4", "--cache", cache, *mode)
+
+
+def test_every_case_is_listed():
+    """The tracked copy holds ten folders; an empty glob must not pass for success."""
+    assert len(CASES) >= 10
