@@ -8,6 +8,7 @@ include(AddLLVM)
 include(AddMLIR)
 
 find_package(Protobuf 3.21 REQUIRED)        # reads .onnx
+find_package(OnnxProto REQUIRED)           # onnx-ml.proto of the onnx Python package
 find_package(nlohmann_json 3.11 REQUIRED)   # tokenizer.json, JSON output
 find_package(CLI11 2.1 REQUIRED)            # command line of kimi-run (which has no LLVM)
 find_package(Threads REQUIRED)
