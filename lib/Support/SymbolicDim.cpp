@@ -6,3 +6,666 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Support/SymbolicDim.h"
+
+#include <cctype>
+
+using namespace kimi;
+
+using Monomial = SymbolicDim::Monomial;
+using Terms = std::map<Monomial, int64_t>;
+using Atoms = std::map<std::string, SymbolicDim::AtomRef>;
+
+//===----------------------------------------------------------------------===//
+// Integers that wrap: coefficients come from files
+//===----------------------------------------------------------------------===//
+
+static int64_t wrapAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+static int64_t wrapMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+static int64_t wrapNeg(int64_t a) { return static_cast<int64_t>(0 - static_cast<uint64_t>(a)); }
+static int64_t floorDivInt(int64_t a, int64_t b) {
+  if (b == -1) {
+    return wrapNeg(a);
+  }
+  int64_t q = a / b;
+  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
+}
+static int64_t floorModInt(int64_t a, int64_t b) { return wrapAdd(a, wrapNeg(wrapMul(floorDivInt(a, b), b))); }
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+static std::string monomialText(const Monomial &monomial) {
+  std::string text;
+  for (const auto &[name, power] : monomial) {
+    for (int i = 0; i < power; ++i) {
+      text += (text.empty() ? "" : "*") + name;
+    }
+  }
+  return text;
+}
+
+static std::string polynomialText(const Terms &terms) {
+  std::string text;
+  auto append = [&](const Monomial &monomial, int64_t coefficient) {
+    bool negative = coefficient < 0;
+    uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(coefficient) : static_cast<uint64_t>(coefficient);
+    if (text.empty()) {
+      text += negative ? "-" : "";
+    } else {
+      text += negative ? " - " : " + ";
+    }
+    if (monomial.empty()) {
+      text += std::to_string(magnitude);
+    } else {
+      text += (magnitude == 1 ? "" : std::to_string(magnitude) + "*") + monomialText(monomial);
+    }
+  };
+  for (const auto &[monomial, coefficient] : terms) {
+    if (!monomial.empty()) {
+      append(monomial, coefficient);
+    }
+  }
+  auto constant = terms.find(Monomial());
+  if (constant != terms.end()) {
+    append({}, constant->second);
+  }
+  return text.empty() ? "0" : text;
+}
+
+static const char *kindName(SymbolicDim::AtomKind kind) {
+  switch (kind) {
+  case SymbolicDim::AtomKind::Symbol:
+    return "";
+  case SymbolicDim::AtomKind::Runtime:
+    return "value";
+  case SymbolicDim::AtomKind::FloorDiv:
+    return "floordiv";
+  case SymbolicDim::AtomKind::CeilDiv:
+    return "ceildiv";
+  case SymbolicDim::AtomKind::Mod:
+    return "mod";
+  case SymbolicDim::AtomKind::Min:
+    return "min";
+  case SymbolicDim::AtomKind::Max:
+    return "max";
+  case SymbolicDim::AtomKind::Eq:
+    return "eq";
+  case SymbolicDim::AtomKind::Lt:
+    return "lt";
+  case SymbolicDim::AtomKind::Select:
+    return "select";
+  }
+  return "";
+}
+
+static bool isIdentifier(const std::string &name) {
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) {
+    return false;
+  }
+  for (char c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '$' && c != ':') {
+      return false;
+    }
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Construction
+//===----------------------------------------------------------------------===//
+
+static const std::shared_ptr<const Atoms> &noAtoms() {
+  static const std::shared_ptr<const Atoms> empty = std::make_shared<const Atoms>();
+  return empty;
+}
+
+SymbolicDim::SymbolicDim(int64_t constant)
+    : poly(std::make_shared<const Terms>(constant == 0 ? Terms() : Terms{{Monomial(), constant}})), atoms(noAtoms()),
+      text(std::make_shared<const std::string>(std::to_string(constant))) {}
+
+SymbolicDim::SymbolicDim(Terms terms, Atoms allAtoms) {
+  Atoms used;
+  for (auto it = terms.begin(); it != terms.end();) {
+    if (it->second == 0) {
+      it = terms.erase(it);
+      continue;
+    }
+    for (const auto &factor : it->first) {
+      used.emplace(factor.first, allAtoms.at(factor.first));
+    }
+    ++it;
+  }
+  text = std::make_shared<const std::string>(polynomialText(terms));
+  poly = std::make_shared<const Terms>(std::move(terms));
+  atoms = used.empty() ? noAtoms() : std::make_shared<const Atoms>(std::move(used));
+}
+
+SymbolicDim SymbolicDim::fromAtom(AtomKind kind, std::string name, std::vector<SymbolicDim> operands) {
+  std::string key;
+  if (kind == AtomKind::Symbol) {
+    key = isIdentifier(name) ? name : "'" + name + "'";
+  } else if (kind == AtomKind::Runtime) {
+    key = std::string(kindName(kind)) + "(" + name + ")";
+  } else {
+    for (const SymbolicDim &operand : operands) {
+      key += (key.empty() ? "" : ", ") + operand.str();
+    }
+    key = std::string(kindName(kind)) + "(" + key + ")";
+  }
+  auto atom = std::make_shared<const Atom>(Atom{kind, std::move(name), std::move(operands)});
+  return SymbolicDim(Terms{{Monomial{{key, 1}}, 1}}, Atoms{{key, std::move(atom)}});
+}
+
+SymbolicDim SymbolicDim::opaque(const std::string &name) { return fromAtom(AtomKind::Symbol, name, {}); }
+SymbolicDim SymbolicDim::runtime(const std::string &id) { return fromAtom(AtomKind::Runtime, id, {}); }
+
+SymbolicDim::AtomRef SymbolicDim::atom(const std::string &key) const {
+  auto it = atoms->find(key);
+  return it == atoms->end() ? nullptr : it->second;
+}
+
+bool SymbolicDim::isConstant() const { return atoms->empty(); }
+
+std::optional<int64_t> SymbolicDim::getConstant() const {
+  if (!isConstant()) {
+    return std::nullopt;
+  }
+  return poly->empty() ? 0 : poly->begin()->second;
+}
+
+bool SymbolicDim::hasRuntime() const {
+  for (const auto &[key, atom] : *atoms) {
+    if (atom->kind == AtomKind::Runtime) {
+      return true;
+    }
+    for (const SymbolicDim &operand : atom->operands) {
+      if (operand.hasRuntime()) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+void SymbolicDim::collectNames(std::vector<std::string> &names) const {
+  for (const auto &[key, atom] : *atoms) {
+    if (atom->kind == AtomKind::Symbol || atom->kind == AtomKind::Runtime) {
+      names.push_back(atom->name);
+    }
+    for (const SymbolicDim &operand : atom->operands) {
+      operand.collectNames(names);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Ring operations
+//===----------------------------------------------------------------------===//
+
+static Atoms mergeAtoms(const Atoms &a, const Atoms &b) {
+  Atoms merged = a;
+  merged.insert(b.begin(), b.end());
+  return merged;
+}
+
+SymbolicDim SymbolicDim::operator+(const SymbolicDim &other) const {
+  if (other.is(0)) {
+    return *this;
+  }
+  if (is(0)) {
+    return other;
+  }
+  if (isConstant() && other.isConstant()) {
+    return SymbolicDim(wrapAdd(*getConstant(), *other.getConstant()));
+  }
+  Terms sum = *poly;
+  for (const auto &[monomial, coefficient] : *other.poly) {
+    int64_t &slot = sum[monomial];
+    slot = wrapAdd(slot, coefficient);
+  }
+  return SymbolicDim(std::move(sum), mergeAtoms(*atoms, *other.atoms));
+}
+
+SymbolicDim SymbolicDim::operator-(const SymbolicDim &other) const { return *this + other * SymbolicDim(-1); }
+
+SymbolicDim SymbolicDim::operator*(const SymbolicDim &other) const {
+  if (other.is(1) || is(0)) {
+    return *this;
+  }
+  if (is(1) || other.is(0)) {
+    return other;
+  }
+  if (isConstant() && other.isConstant()) {
+    return SymbolicDim(wrapMul(*getConstant(), *other.getConstant()));
+  }
+  Atoms merged = mergeAtoms(*atoms, *other.atoms);
+  Terms product;
+  for (const auto &[left, leftCoefficient] : *poly) {
+    for (const auto &[right, rightCoefficient] : *other.poly) {
+      Monomial monomial = left;
+      for (const auto &[name, power] : right) {
+        int &slot = monomial[name];
+        slot += power;
+        AtomKind kind = merged.at(name)->kind;
+        if (kind == AtomKind::Eq || kind == AtomKind::Lt) {
+          slot = 1; // A truth value is its own square.
+        }
+      }
+      int64_t &coefficient = product[monomial];
+      coefficient = wrapAdd(coefficient, wrapMul(leftCoefficient, rightCoefficient));
+    }
+  }
+  return SymbolicDim(std::move(product), std::move(merged));
+}
+
+//===----------------------------------------------------------------------===//
+// Division
+//===----------------------------------------------------------------------===//
+
+/// Lexicographic order of exponents, which multiplication preserves.
+static bool lexLess(const Monomial &a, const Monomial &b) {
+  auto left = a.begin(), right = b.begin();
+  while (left != a.end() && right != b.end()) {
+    if (left->first != right->first) {
+      return left->first > right->first;
+    }
+    if (left->second != right->second) {
+      return left->second < right->second;
+    }
+    ++left;
+    ++right;
+  }
+  return left == a.end() && right != b.end();
+}
+
+static Terms::const_iterator leading(const Terms &terms) {
+  auto best = terms.begin();
+  for (auto it = terms.begin(); it != terms.end(); ++it) {
+    if (lexLess(best->first, it->first)) {
+      best = it;
+    }
+  }
+  return best;
+}
+
+static std::optional<Monomial> divideMonomial(Monomial a, const Monomial &b) {
+  for (const auto &[name, power] : b) {
+    auto it = a.find(name);
+    if (it == a.end() || it->second < power) {
+      return std::nullopt;
+    }
+    it->second -= power;
+    if (it->second == 0) {
+      a.erase(it);
+    }
+  }
+  return a;
+}
+
+std::optional<SymbolicDim> SymbolicDim::divideExactly(const SymbolicDim &a, const SymbolicDim &b) {
+  if (b.poly->empty()) {
+    return std::nullopt;
+  }
+  if (a == b) {
+    return SymbolicDim(1);
+  }
+  auto divisor = leading(*b.poly);
+  Atoms merged = mergeAtoms(*a.atoms, *b.atoms);
+  Terms quotient, rest = *a.poly;
+  for (int step = 0; !rest.empty(); ++step) {
+    auto lead = leading(rest);
+    std::optional<Monomial> monomial = divideMonomial(lead->first, divisor->first);
+    if (step == 256 || !monomial || floorModInt(lead->second, divisor->second) != 0) {
+      return std::nullopt;
+    }
+    int64_t coefficient = floorDivInt(lead->second, divisor->second);
+    quotient[*monomial] = coefficient;
+    for (const auto &[factor, scale] : *b.poly) {
+      Monomial product = *monomial;
+      for (const auto &[name, power] : factor) {
+        product[name] += power;
+      }
+      int64_t &slot = rest[product];
+      slot = wrapAdd(slot, wrapNeg(wrapMul(coefficient, scale)));
+      if (slot == 0) {
+        rest.erase(product);
+      }
+    }
+  }
+  return SymbolicDim(std::move(quotient), std::move(merged));
+}
+
+SymbolicDim SymbolicDim::floorDiv(const SymbolicDim &a, const SymbolicDim &b) {
+  if (std::optional<SymbolicDim> quotient = divideExactly(a, b)) {
+    return *quotient;
+  }
+  std::optional<int64_t> divisor = b.getConstant();
+  if (!divisor || *divisor == 0) {
+    return fromAtom(AtomKind::FloorDiv, "", {a, b});
+  }
+  // floor((b*q + r) / b) = q + floor(r / b), with every coefficient of r in [0, b).
+  Terms quotient, rest;
+  for (const auto &[monomial, coefficient] : *a.poly) {
+    quotient[monomial] = floorDivInt(coefficient, *divisor);
+    rest[monomial] = floorModInt(coefficient, *divisor);
+  }
+  SymbolicDim whole(std::move(quotient), *a.atoms), remainder(std::move(rest), *a.atoms);
+  if (remainder.isConstant()) {
+    return whole;
+  }
+  return whole + fromAtom(AtomKind::FloorDiv, "", {remainder, b});
+}
+
+SymbolicDim SymbolicDim::ceilDiv(const SymbolicDim &a, const SymbolicDim &b) {
+  if (std::optional<SymbolicDim> quotient = divideExactly(a, b)) {
+    return *quotient;
+  }
+  std::optional<int64_t> divisor = b.getConstant();
+  if (!divisor || *divisor == 0) {
+    return fromAtom(AtomKind::CeilDiv, "", {a, b});
+  }
+  Terms quotient, rest;
+  for (const auto &[monomial, coefficient] : *a.poly) {
+    quotient[monomial] = floorDivInt(coefficient, *divisor);
+    rest[monomial] = floorModInt(coefficient, *divisor);
+  }
+  SymbolicDim whole(std::move(quotient), *a.atoms), remainder(std::move(rest), *a.atoms);
+  if (std::optional<int64_t> constant = remainder.getConstant()) {
+    return whole + SymbolicDim(*constant == 0 ? 0 : 1);
+  }
+  return whole + fromAtom(AtomKind::CeilDiv, "", {remainder, b});
+}
+
+SymbolicDim SymbolicDim::mod(const SymbolicDim &a, const SymbolicDim &b) {
+  if (divideExactly(a, b)) {
+    return SymbolicDim(0);
+  }
+  std::optional<int64_t> divisor = b.getConstant();
+  if (!divisor || *divisor == 0) {
+    return fromAtom(AtomKind::Mod, "", {a, b});
+  }
+  Terms rest;
+  for (const auto &[monomial, coefficient] : *a.poly) {
+    rest[monomial] = floorModInt(coefficient, *divisor);
+  }
+  SymbolicDim remainder(std::move(rest), *a.atoms);
+  return remainder.isConstant() ? remainder : fromAtom(AtomKind::Mod, "", {remainder, b});
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+bool SymbolicDim::isKnownNonNegative() const { return provenNonNegative(4); }
+
+static bool atomNonNegative(const SymbolicDim::Atom &atom) {
+  using Kind = SymbolicDim::AtomKind;
+  switch (atom.kind) {
+  case Kind::Symbol:
+  case Kind::Eq:
+  case Kind::Lt:
+    return true;
+  case Kind::Runtime:
+    return false;
+  case Kind::FloorDiv:
+  case Kind::CeilDiv:
+    return atom.operands[0].isKnownNonNegative() && atom.operands[1].isKnownNonNegative();
+  case Kind::Mod:
+    return atom.operands[1].isKnownNonNegative();
+  case Kind::Min:
+    return atom.operands[0].isKnownNonNegative() && atom.operands[1].isKnownNonNegative();
+  case Kind::Max:
+    return atom.operands[0].isKnownNonNegative() || atom.operands[1].isKnownNonNegative();
+  case Kind::Select:
+    return atom.operands[1].isKnownNonNegative() && atom.operands[2].isKnownNonNegative();
+  }
+  return false;
+}
+
+bool SymbolicDim::provenNonNegative(int depth) const {
+  bool allPositive = true;
+  for (const auto &[monomial, coefficient] : *poly) {
+    if (coefficient < 0) {
+      allPositive = false;
+      break;
+    }
+    for (const auto &[name, power] : monomial) {
+      if (power % 2 != 0 && !atomNonNegative(*atoms->at(name))) {
+        allPositive = false;
+        break;
+      }
+    }
+  }
+  if (allPositive) {
+    return true;
+  }
+  if (depth == 0) {
+    return false;
+  }
+  // An extremum or a choice that stands alone in a term may be bounded by what it is made of.
+  for (const auto &[monomial, coefficient] : *poly) {
+    if (monomial.size() != 1 || monomial.begin()->second != 1) {
+      continue;
+    }
+    const Atom &atom = *atoms->at(monomial.begin()->first);
+    auto replaced = [&, scale = coefficient, &self = *this](const SymbolicDim &by) {
+      SymbolicDim term(Terms{{monomial, scale}}, *self.atoms);
+      return (self - term + by * SymbolicDim(scale)).provenNonNegative(depth - 1);
+    };
+    bool either = (atom.kind == AtomKind::Max && coefficient > 0) || (atom.kind == AtomKind::Min && coefficient < 0);
+    bool both = (atom.kind == AtomKind::Max && coefficient < 0) || (atom.kind == AtomKind::Min && coefficient > 0);
+    if (either && (replaced(atom.operands[0]) || replaced(atom.operands[1]))) {
+      return true;
+    }
+    if (both && replaced(atom.operands[0]) && replaced(atom.operands[1])) {
+      return true;
+    }
+    if (atom.kind == AtomKind::Select && replaced(atom.operands[1]) && replaced(atom.operands[2])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+SymbolicDim SymbolicDim::extremum(AtomKind kind, const SymbolicDim &a, const SymbolicDim &b) {
+  bool isMax = kind == AtomKind::Max;
+  if ((a - b).isKnownNonNegative()) {
+    return isMax ? a : b;
+  }
+  if ((b - a).isKnownNonNegative()) {
+    return isMax ? b : a;
+  }
+  return a.str() < b.str() ? fromAtom(kind, "", {a, b}) : fromAtom(kind, "", {b, a});
+}
+
+SymbolicDim SymbolicDim::min(const SymbolicDim &a, const SymbolicDim &b) { return extremum(AtomKind::Min, a, b); }
+SymbolicDim SymbolicDim::max(const SymbolicDim &a, const SymbolicDim &b) { return extremum(AtomKind::Max, a, b); }
+
+SymbolicDim SymbolicDim::eq(const SymbolicDim &a, const SymbolicDim &b) {
+  SymbolicDim difference = a - b;
+  if (std::optional<int64_t> constant = difference.getConstant()) {
+    return SymbolicDim(*constant == 0 ? 1 : 0);
+  }
+  SymbolicDim opposite = b - a;
+  if (difference.isKnownPositive() || opposite.isKnownPositive()) {
+    return SymbolicDim(0);
+  }
+  return fromAtom(AtomKind::Eq, "", {difference.str() < opposite.str() ? opposite : difference, SymbolicDim(0)});
+}
+
+SymbolicDim SymbolicDim::lt(const SymbolicDim &a, const SymbolicDim &b) {
+  SymbolicDim difference = b - a;
+  if (difference.isKnownPositive()) {
+    return SymbolicDim(1);
+  }
+  if ((a - b).isKnownNonNegative()) {
+    return SymbolicDim(0);
+  }
+  return fromAtom(AtomKind::Lt, "", {SymbolicDim(0), difference});
+}
+
+SymbolicDim SymbolicDim::le(const SymbolicDim &a, const SymbolicDim &b) { return lt(a, b + SymbolicDim(1)); }
+
+SymbolicDim SymbolicDim::select(const SymbolicDim &cond, const SymbolicDim &a, const SymbolicDim &b) {
+  if (std::optional<int64_t> constant = cond.getConstant()) {
+    return *constant != 0 ? a : b;
+  }
+  return a == b ? a : fromAtom(AtomKind::Select, "", {cond, a, b});
+}
+
+//===----------------------------------------------------------------------===//
+// Names that are expressions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Recursive descent over `a + 2*(b - 1)//c`, `Max(1, a)`, `a**2`; any error makes the whole name one symbol.
+class NameParser {
+public:
+  explicit NameParser(const std::string &text) : text(text) {}
+  std::optional<SymbolicDim> parse() {
+    std::optional<SymbolicDim> result = sum();
+    skipBlanks();
+    return result && pos == text.size() ? result : std::nullopt;
+  }
+
+private:
+  static constexpr int kMaxDepth = 64;
+  const std::string &text;
+  size_t pos = 0;
+  int depth = 0;
+
+  void skipBlanks() {
+    while (pos < text.size() && text[pos] == ' ') {
+      ++pos;
+    }
+  }
+  bool eat(const char *token) {
+    skipBlanks();
+    size_t length = std::char_traits<char>::length(token);
+    if (text.compare(pos, length, token) != 0) {
+      return false;
+    }
+    pos += length;
+    return true;
+  }
+
+  std::optional<SymbolicDim> sum() {
+    if (++depth > kMaxDepth) {
+      return std::nullopt;
+    }
+    std::optional<SymbolicDim> left = product();
+    while (left) {
+      bool plus = eat("+");
+      if (!plus && !eat("-")) {
+        break;
+      }
+      std::optional<SymbolicDim> right = product();
+      left = !right ? std::nullopt : std::optional<SymbolicDim>(plus ? *left + *right : *left - *right);
+    }
+    --depth;
+    return left;
+  }
+
+  std::optional<SymbolicDim> product() {
+    std::optional<SymbolicDim> left = power();
+    while (left) {
+      bool times = eat("*");
+      if (!times && !eat("//") && !eat("/")) {
+        break;
+      }
+      std::optional<SymbolicDim> right = power();
+      left = !right ? std::nullopt
+                    : std::optional<SymbolicDim>(times ? *left * *right : SymbolicDim::floorDiv(*left, *right));
+    }
+    return left;
+  }
+
+  std::optional<SymbolicDim> power() {
+    std::optional<SymbolicDim> base = factor();
+    if (!base || !eat("**")) {
+      return base;
+    }
+    std::optional<SymbolicDim> exponent = factor();
+    if (!exponent || !exponent->isConstant() || *exponent->getConstant() < 0 || *exponent->getConstant() > 8) {
+      return std::nullopt;
+    }
+    SymbolicDim result(1);
+    for (int64_t i = 0; i < *exponent->getConstant(); ++i) {
+      result = result * *base;
+    }
+    return result;
+  }
+
+  std::optional<SymbolicDim> factor() {
+    skipBlanks();
+    if (eat("-")) {
+      if (++depth > kMaxDepth) {
+        return std::nullopt;
+      }
+      std::optional<SymbolicDim> operand = factor();
+      --depth;
+      return operand ? std::optional<SymbolicDim>(SymbolicDim(0) - *operand) : std::nullopt;
+    }
+    if (eat("(")) {
+      std::optional<SymbolicDim> inner = sum();
+      return inner && eat(")") ? inner : std::nullopt;
+    }
+    size_t start = pos;
+    while (pos < text.size() && (std::isalnum(static_cast<unsigned char>(text[pos])) || text[pos] == '_' ||
+                                 text[pos] == '.' || text[pos] == '$' || text[pos] == ':')) {
+      ++pos;
+    }
+    std::string word = text.substr(start, pos - start);
+    if (word.empty() || word.size() > 256) {
+      return std::nullopt;
+    }
+    if (std::isdigit(static_cast<unsigned char>(word[0]))) {
+      if (word.find_first_not_of("0123456789") != std::string::npos || word.size() > 18) {
+        return std::nullopt;
+      }
+      return SymbolicDim(static_cast<int64_t>(std::stoll(word)));
+    }
+    return eat("(") ? call(word) : std::optional<SymbolicDim>(SymbolicDim::opaque(word));
+  }
+
+  std::optional<SymbolicDim> call(const std::string &name) {
+    std::optional<SymbolicDim> a = sum();
+    if (!a) {
+      return std::nullopt;
+    }
+    if (name == "floor") {
+      return eat(")") ? a : std::nullopt;
+    }
+    std::optional<SymbolicDim> b = eat(",") ? sum() : std::nullopt;
+    if (!b || !eat(")")) {
+      return std::nullopt;
+    }
+    if (name == "Max" || name == "max") {
+      return SymbolicDim::max(*a, *b);
+    }
+    if (name == "Min" || name == "min") {
+      return SymbolicDim::min(*a, *b);
+    }
+    if (name == "Mod" || name == "mod") {
+      return SymbolicDim::mod(*a, *b);
+    }
+    if (name == "FloorDiv" || name == "floordiv") {
+      return SymbolicDim::floorDiv(*a, *b);
+    }
+    return std::nullopt;
+  }
+};
+} // namespace
+
+SymbolicDim SymbolicDim::symbol(const std::string &name) {
+  if (isIdentifier(name)) {
+    return opaque(name);
+  }
+  std::optional<SymbolicDim> parsed = NameParser(name).parse();
+  return parsed ? *parsed : opaque(name);
+}

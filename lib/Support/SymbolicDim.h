@@ -21,7 +21,7 @@ namespace kimi {
 /// polynomials compare equal, whatever way they were computed: (past + seq) - seq == past. Immutable, cheap to copy.
 class SymbolicDim {
 public:
-  enum class AtomKind { Symbol, FloorDiv, CeilDiv, Mod, Min, Max, Eq, Lt, Le, Select, Runtime };
+  enum class AtomKind { Symbol, FloorDiv, CeilDiv, Mod, Min, Max, Eq, Lt, Select, Runtime };
   struct Atom;
   using AtomRef = std::shared_ptr<const Atom>;
   /// A product of atoms, each with its power, keyed by the atoms' text (unique by construction).
@@ -30,7 +30,9 @@ public:
   SymbolicDim(int64_t constant = 0);
   /// The named dim `name`; a name that is an expression over + - * // and parentheses ("past + seq") is parsed.
   static SymbolicDim symbol(const std::string &name);
-  /// A value known only at run time, told apart by `id` (for example a counter of the analysis).
+  /// The named dim `name`, taken as it stands.
+  static SymbolicDim opaque(const std::string &name);
+  /// A value known only at run time, told apart by `id` (for example a counter of the analysis). May be negative.
   static SymbolicDim runtime(const std::string &id);
 
   bool isConstant() const;
@@ -46,7 +48,7 @@ public:
   static SymbolicDim mod(const SymbolicDim &a, const SymbolicDim &b);
   static SymbolicDim min(const SymbolicDim &a, const SymbolicDim &b);
   static SymbolicDim max(const SymbolicDim &a, const SymbolicDim &b);
-  /// 1 or 0.
+  /// 1 or 0. Conjunction is the product, negation is 1 - x.
   static SymbolicDim eq(const SymbolicDim &a, const SymbolicDim &b);
   static SymbolicDim lt(const SymbolicDim &a, const SymbolicDim &b);
   static SymbolicDim le(const SymbolicDim &a, const SymbolicDim &b);
@@ -54,8 +56,16 @@ public:
 
   bool operator==(const SymbolicDim &other) const { return str() == other.str(); }
   bool operator!=(const SymbolicDim &other) const { return !(*this == other); }
-  /// True where a >= 0 follows from every named dim being >= 0 (all coefficients non-negative).
+  /// True where this >= 0 follows from every named dim being >= 0. False means "not known".
   bool isKnownNonNegative() const;
+  /// True where this >= 1 follows in the same way.
+  bool isKnownPositive() const { return (*this - SymbolicDim(1)).isKnownNonNegative(); }
+  /// a / b where that is a polynomial (no remainder, whatever the dims are, as long as b is not 0).
+  static std::optional<SymbolicDim> divideExactly(const SymbolicDim &a, const SymbolicDim &b);
+  /// True where a run-time value (AtomKind::Runtime) occurs anywhere in this.
+  bool hasRuntime() const;
+  /// The names of all named dims and run-time values that occur anywhere in this.
+  void collectNames(std::vector<std::string> &names) const;
 
   /// The polynomial: coefficient of each monomial (the empty monomial is the constant term), no zero coefficients.
   const std::map<Monomial, int64_t> &terms() const { return *poly; }
@@ -67,6 +77,8 @@ public:
 private:
   SymbolicDim(std::map<Monomial, int64_t> terms, std::map<std::string, AtomRef> atoms);
   static SymbolicDim fromAtom(AtomKind kind, std::string name, std::vector<SymbolicDim> operands);
+  static SymbolicDim extremum(AtomKind kind, const SymbolicDim &a, const SymbolicDim &b);
+  bool provenNonNegative(int depth) const;
   std::shared_ptr<const std::map<Monomial, int64_t>> poly;
   std::shared_ptr<const std::map<std::string, AtomRef>> atoms;
   std::shared_ptr<const std::string> text;
