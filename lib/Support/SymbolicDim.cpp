@@ -453,9 +453,9 @@ bool SymbolicDim::provenNonNegative(int depth) const {
       continue;
     }
     const Atom &atom = *atoms->at(monomial.begin()->first);
-    auto replaced = [&, scale = coefficient, &self = *this](const SymbolicDim &by) {
-      SymbolicDim term(Terms{{monomial, scale}}, *self.atoms);
-      return (self - term + by * SymbolicDim(scale)).provenNonNegative(depth - 1);
+    auto replaced = [this, depth, scale = coefficient, &term = monomial](const SymbolicDim &by) {
+      SymbolicDim whole(Terms{{term, scale}}, *atoms);
+      return (*this - whole + by * SymbolicDim(scale)).provenNonNegative(depth - 1);
     };
     bool either = (atom.kind == AtomKind::Max && coefficient > 0) || (atom.kind == AtomKind::Min && coefficient < 0);
     bool both = (atom.kind == AtomKind::Max && coefficient < 0) || (atom.kind == AtomKind::Min && coefficient > 0);
