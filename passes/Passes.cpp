@@ -18,4 +18,5 @@ void kimi::registerKimiPasses() {
   registerKimiGraphPasses();
   registerKimiToTilePasses();
   registerTileToLlvmPasses();
+  registerTileToLlvmPipeline();
 }

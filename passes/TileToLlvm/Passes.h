@@ -7,11 +7,27 @@
 #ifndef KIMI_PASSES_TILE_TO_LLVM_PASSES_H
 #define KIMI_PASSES_TILE_TO_LLVM_PASSES_H
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
 
 namespace kimi {
 #define GEN_PASS_DECL
 #include "passes/TileToLlvm/Passes.h.inc"
+
+/// Options of the pipeline `tile-to-llvm`.
+struct TileToLlvmOptions : mlir::PassPipelineOptions<TileToLlvmOptions> {
+  Option<unsigned> lanes{*this, "lanes", llvm::cl::desc("f32 lanes of a vector register (a power of two)"),
+                         llvm::cl::init(8)};
+};
+
+/// tile.kernel ops of a module → LLVM dialect functions of the kernel ABI (see `tile-kernel-to-llvm`).
+void buildTileToLlvmPipeline(mlir::OpPassManager &pm, const TileToLlvmOptions &options);
+
+/// Makes the pipeline known to kimi-opt.
+void registerTileToLlvmPipeline();
 
 #define GEN_PASS_REGISTRATION
 #include "passes/TileToLlvm/Passes.h.inc"
