@@ -59,4 +59,18 @@ def Kimi_DispatchOp : Kimi_Op<"dispatch", [AttrSizedOperandSegments,
   }];
 }
 
+def Kimi_StateViewOp : Kimi_Op<"state_view", [Pure]> {
+  let summary = "the buffer of a state as a tensor, no copy";
+  let description = [{
+    What becomes of the result of `kimi.cache_append` once its copy is a dispatch: `sizes` gives the dynamic extents of
+    the result, in order (the batch, and the rows of the growing axis). Reads what the dispatches before its users wrote.
+    Built by --kimi-outline-generic.
+
+    Example: `%k = kimi.state_view %cache sizes(%b, %len) : !kimi.state<tensor<?x12x?x64xf32>, 2> -> tensor<?x12x?x64xf32>`
+  }];
+  let arguments = (ins Kimi_StateType:$state, Variadic<Index>:$sizes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$state (`sizes` `(` $sizes^ `)`)? attr-dict `:` type($state) `->` type($result)";
+}
+
 #endif // KIMI_DIALECTS_KIMI_KIMIKERNELOPS
