@@ -7,6 +7,7 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 
+set(Protobuf_USE_STATIC_LIBS ${KIMI_STATIC})
 find_package(Protobuf 3.21 REQUIRED)        # reads .onnx
 find_package(OnnxProto REQUIRED)           # onnx-ml.proto of the onnx Python package
 find_package(nlohmann_json 3.11 REQUIRED)   # tokenizer.json, JSON output

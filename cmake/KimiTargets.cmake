@@ -1,12 +1,15 @@
 # kimi_mlir_library(name SOURCES... [DEPS tablegen-targets] [LINK libs]): a compiler library on MLIR.
 # MLIR is linked once, through the tools: shared (libMLIR) by default, static archives with KIMI_STATIC.
+# The imported MLIR and LLVM targets of a distribution bring the shared library along, so the static build names the
+# archives themselves; only the members that are needed are linked.
 if(KIMI_STATIC)
-  get_property(KIMI_MLIR_DIALECT_LIBS GLOBAL PROPERTY MLIR_DIALECT_LIBS)
-  get_property(KIMI_MLIR_CONVERSION_LIBS GLOBAL PROPERTY MLIR_CONVERSION_LIBS)
-  get_property(KIMI_MLIR_EXTENSION_LIBS GLOBAL PROPERTY MLIR_EXTENSION_LIBS)
-  set(KIMI_MLIR_LIBS ${KIMI_MLIR_DIALECT_LIBS} ${KIMI_MLIR_CONVERSION_LIBS} ${KIMI_MLIR_EXTENSION_LIBS}
-      MLIROptLib MLIRParser MLIRPass MLIRTransforms MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation
-      MLIRLLVMToLLVMIRTranslation)
+  file(GLOB KIMI_MLIR_LIBS ${LLVM_LIBRARY_DIRS}/libMLIR*.a ${LLVM_LIBRARY_DIRS}/libLLVM*.a)
+  list(FILTER KIMI_MLIR_LIBS EXCLUDE REGEX "Test|MLIRCAPI|Polly|BOLT")
+  execute_process(COMMAND ${LLVM_TOOLS_BINARY_DIR}/llvm-config --link-static --system-libs
+                  OUTPUT_VARIABLE system_libs OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(system_libs)
+  list(APPEND KIMI_MLIR_LIBS ${system_libs})
+  add_link_options(-static-libstdc++ -static-libgcc -Wl,--as-needed -Wl,--gc-sections -Wl,-s)
 else()
   set(KIMI_MLIR_LIBS MLIR LLVM)
 endif()
