@@ -20,7 +20,7 @@ def OnnxDialect : Dialect {
   let description = [{
     One `onnx.node` per node of the file; node and value names are locations; the opset of each domain is on the
     module. A graph is a `func.func` whose arguments and results carry `onnx.name` and `onnx.dims`.
-    The module carries `onnx.opsets = {"" = 20 : i64, "com.microsoft" = 1 : i64}`, `onnx.ir_version`, and
+    The module carries `onnx.opsets = {"ai.onnx" = 20 : i64, "com.microsoft" = 1 : i64}`, `onnx.ir_version`, and
     `onnx.model_dir`-independent weight sources (see `kimi.weight`).
   }];
   let useDefaultTypePrinterParser = 0;

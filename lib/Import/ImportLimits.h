@@ -1,0 +1,41 @@
+//===- ImportLimits.h - what the importer accepts at most
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_LIB_IMPORT_IMPORTLIMITS_H
+#define KIMI_LIB_IMPORT_IMPORTLIMITS_H
+
+#include <cstdint>
+
+namespace kimi {
+
+/// Opsets of the default domain, and versions of the file format, that are understood.
+constexpr int64_t kMinOpset = 13, kMaxOpset = 28;
+constexpr int64_t kMinIrVersion = 3, kMaxIrVersion = 14;
+/// The one version of the com.microsoft domain.
+constexpr int64_t kMicrosoftOpset = 1;
+
+/// Tensors of at most this many bytes become `onnx.constant`; so do integer and boolean tensors of at most
+/// kInlineIntegers elements, since shapes are computed from them. Others become `kimi.weight`.
+constexpr uint64_t kInlineConstantBytes = 4096;
+constexpr int64_t kInlineIntegers = 1024;
+
+/// Bytes of a model file apart from its large tensor contents (K3 with 497,220 tensors takes about a third of this).
+constexpr uint64_t kMaxStructureBytes = uint64_t(1) << 30;
+/// Nodes after functions are inlined, and items of any one graph (nodes, initializers, value_info).
+constexpr uint64_t kMaxNodes = uint64_t(1) << 24;
+constexpr uint64_t kMaxGraphItems = uint64_t(1) << 24;
+/// Subgraphs within subgraphs in the file, and subgraphs and function calls within each other while inlining.
+constexpr unsigned kMaxFileNesting = 64;
+constexpr unsigned kMaxInlineNesting = 256;
+/// Extents of a tensor; elements of a tensor (dims product), counting an extent of 0 as 1.
+constexpr int kMaxRank = 64;
+constexpr int64_t kMaxElements = int64_t(1) << 56;
+/// Sparse tensors are made dense up to this size.
+constexpr uint64_t kMaxSparseBytes = uint64_t(64) << 20;
+
+} // namespace kimi
+
+#endif // KIMI_LIB_IMPORT_IMPORTLIMITS_H
