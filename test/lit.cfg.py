@@ -6,13 +6,13 @@ import sys
 import lit.formats
 
 config.name = "kimi"
-config.test_format = lit.formats.ShTest(True)
+config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
 config.excludes = ["e2e", "unit", "gpu", "fuzz", "data", "Inputs"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.kimi_obj_root, "test")
 tools = [os.path.dirname(p) for p in glob.glob(config.kimi_tools_dir + "/*/kimi-*") if os.access(p, os.X_OK)]
-path = tools + [os.path.dirname(config.filecheck), os.environ["PATH"]]
+path = tools + [os.path.dirname(os.path.realpath(config.filecheck)), os.environ["PATH"]]
 config.environment["PATH"] = os.pathsep.join(path)
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%cases", os.path.join(config.kimi_source_root, "test", "data")))

@@ -52,9 +52,12 @@ def Kimi_StateType : TypeDef<KimiDialect, "State"> {
     number of tokens seen), or -1 for a state of fixed size. The layout is row-major in the order of the shape, so
     key-major and value-major states are different types.
 
+    Constraints: [S1] `grows` is an axis of the shape, or -1; [S2] the growing axis has a dynamic extent.
+
     Example: `!kimi.state<tensor<?x12x?x64xf32>, 2>` is a KV cache of 12 heads.
   }];
   let parameters = (ins "::mlir::RankedTensorType":$shape, "int64_t":$grows);
+  let genVerifyDecl = 1;
   let assemblyFormat = "`<` $shape `,` $grows `>`";
 }
 

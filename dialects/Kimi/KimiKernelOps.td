@@ -19,7 +19,27 @@ def Kimi_LoopsOp : Kimi_Op<"loops", [Pure, AttrSizedOperandSegments, SingleBlock
     `rows` the body runs once, as one task. With `rows` it runs once for each row in [0, rows) (an extra, last, index
     argument is the row), tasks in parallel; different rows must write different elements.
 
-    Example: `%y = kimi.loops ins(%x) scalars(%n) dims(%n) rows(%n) : (tensor<?x4xf32>) -> tensor<?x4xf32> { ... }`
+    Constraints: [K1] the body has one argument for each input, result and scalar, and the row where there is `rows`;
+    [K2] the arguments of tensors are memrefs of the same shape and element type; [K3] the others are index; [K4] it ends
+    in a `kimi.yield` of nothing; [K5] `dims` has one value for each dynamic extent of the results.
+
+    Example:
+    ```mlir
+    %y = kimi.loops ins(%x : tensor<?x4xf32>) dims(%n) rows(%n) -> tensor<?x4xf32> {
+    ^bb0(%in: memref<?x4xf32>, %out: memref<?x4xf32>, %row: index):
+      %zero = arith.constant 0.0 : f32
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c4 = arith.constant 4 : index
+      %sum = scf.for %j = %c0 to %c4 step %c1 iter_args(%acc = %zero) -> f32 {
+        %v = memref.load %in[%row, %j] : memref<?x4xf32>
+        %next = arith.addf %acc, %v : f32
+        memref.store %next, %out[%row, %j] : memref<?x4xf32>
+        scf.yield %next : f32
+      }
+      kimi.yield
+    }
+    ```
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs, Variadic<Index>:$scalars, Variadic<Index>:$result_dims,
                    Optional<Index>:$rows);
@@ -33,7 +53,8 @@ def Kimi_LoopsOp : Kimi_Op<"loops", [Pure, AttrSizedOperandSegments, SingleBlock
 }
 
 def Kimi_DispatchOp : Kimi_Op<"dispatch", [AttrSizedOperandSegments,
-    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
+    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let summary = "launch one of several variants of a kernel";
   let description = [{
     `kernels` lists `tile.kernel` symbols with the same arguments: inputs, then results (as buffers), then scalars.
@@ -41,10 +62,14 @@ def Kimi_DispatchOp : Kimi_Op<"dispatch", [AttrSizedOperandSegments,
     last needs none). `grid` holds three extents for each variant. `result_dims` gives the dynamic extents of the
     results, in order. `states` are buffers written in place, passed after the inputs.
 
+    Constraints: [D1] there is a kernel; [D2] one guard fewer than kernels; [D3] three grid extents for each kernel;
+    [D4] `dims` has one value for each dynamic extent of the results; [D5] each kernel is a function of the module; [D6] it
+    has an argument for each input, state, result and scalar.
+
     Example:
     ```mlir
-    %y = kimi.dispatch [@linear_m1, @linear] guards(%one) grid(%n, %c1, %c1, %m, %n, %c1) ins(%x, %w) dims(%b, %t)
-        scalars(%m) : (i1, tensor<?x?x768xf32>, tensor<144x768x16xf32>) -> tensor<?x?x2304xf32>
+    %y = kimi.dispatch [@linear_m1, @linear] guards(%one) grid(%n, %c1, %c1, %m, %n, %c1)
+        ins(%x, %w : tensor<?x?x768xf32>, tensor<144x768x16xf32>) dims(%b, %t) scalars(%m) -> tensor<?x?x2304xf32>
     ```
   }];
   let arguments = (ins FlatSymbolRefArrayAttr:$kernels, Variadic<I1>:$guards, Variadic<Index>:$grid,
@@ -54,7 +79,7 @@ def Kimi_DispatchOp : Kimi_Op<"dispatch", [AttrSizedOperandSegments,
   let hasVerifier = 1;
   let assemblyFormat = [{
     $kernels (`guards` `(` $guards^ `)`)? `grid` `(` $grid `)` (`ins` `(` $inputs^ `:` type($inputs) `)`)?
-    (`states` `(` $states^ `:` type($states) `)`)? (`dims` `(` $result_dims^ `)`)? (`scalars` `(` $scalars^ `)`)?
+    (`states` `(` $states^ `:` qualified(type($states)) `)`)? (`dims` `(` $result_dims^ `)`)? (`scalars` `(` $scalars^ `)`)?
     attr-dict (`->` type($results)^)?
   }];
 }

@@ -18,8 +18,17 @@ def Kimi_LinearOp : Kimi_Op<"linear", [Pure, DeclareOpInterfaceMethods<ReifyRank
   let summary = "a matrix product with a weight matrix, and a bias";
   let description = [{
     x: [..., K], w: [K, N] (or [N, K] with `transpose`), bias: [N] (optional). y = x.w + bias: [..., N], accumulated in
-    fp32. Example:
-    `%y = kimi.linear %x, %w, %b : tensor<?x?x768xf32>, tensor<768x2304xf32>, tensor<2304xf32> -> tensor<?x?x2304xf32>`
+    fp32; the bias is added in fp32, then the sum is rounded to y's element type.
+    Imported from: MatMul and Gemm of a weight, with the Add of a bias.
+
+    Constraints: [F1] x is [..., K] and w a matrix, of floats; [F2] w has K rows; [F3] y is [..., N] of floats; [F4] bias
+    is [N] of floats.
+
+    Example:
+    ```mlir
+    %y = kimi.linear %x, %w, %b
+       : tensor<?x?x768xf32>, tensor<768x2304xf32>, tensor<2304xf32> -> tensor<?x?x2304xf32>
+    ```
   }];
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$w, Optional<AnyRankedTensor>:$bias, UnitAttr:$transpose);
   let results = (outs AnyRankedTensor:$result);
@@ -30,7 +39,7 @@ def Kimi_LinearOp : Kimi_Op<"linear", [Pure, DeclareOpInterfaceMethods<ReifyRank
   let hasVerifier = 1;
 }
 
-def Kimi_FusedLinearOp : Kimi_Op<"fused_linear", [Pure, AttrSizedOperandSegments, SingleBlock,
+def Kimi_FusedLinearOp : Kimi_Op<"fused_linear", [Pure, AttrSizedOperandSegments, SingleBlock, IsolatedFromAbove,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let summary = "norm, projection and elementwise epilogue as one kernel";
   let description = [{
@@ -38,7 +47,13 @@ def Kimi_FusedLinearOp : Kimi_Op<"fused_linear", [Pure, AttrSizedOperandSegments
     y: [..., N]. `norm` is none, layer or rms over K with `gamma`: [K], `beta`: [K] and `eps`. The epilogue is a scalar
     region: its first argument is the fp32 accumulator, then one argument per `extras` tensor, read through its map of
     `extra_maps` (from the dims of y to the dims of that tensor), as in linalg.generic. It ends in `kimi.yield` of y's
-    element. Built by --kimi-fuse-linear from the unfused ops.
+    element; it holds arith and math ops only and sees no value from outside. The norm is not rounded before the product.
+    Built by --kimi-fuse-linear from the unfused ops.
+
+    Constraints: [F1], [F2], [F3] as for `kimi.linear`; [F5] norm none has no gamma and beta, rms has gamma, layer has
+    gamma and perhaps beta, each [K] of floats; [F6] one map for each extra, from the dims of y to dims of the same extent
+    or 0; [F7] the epilogue takes f32 and one element of each extra; [F8] it holds arith and math ops only and yields one
+    element of y; [F9] eps is finite and at least 0.
 
     Example:
     ```mlir
@@ -63,8 +78,12 @@ def Kimi_FusedLinearOp : Kimi_Op<"fused_linear", [Pure, AttrSizedOperandSegments
 def Kimi_EmbeddingOp : Kimi_Op<"embedding", [Pure, DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let summary = "rows of a table";
   let description = [{
-    ids: [...] of any integer type, table: [V, D]; y: [..., D], y[i] = table[ids[i]]. A negative id counts from the end;
+    ids: [...] of any signless integer type, table: [V, D]; y: [..., D], y[i] = table[ids[i]]. A negative id counts from the end;
     an id outside [-V, V) reads the nearest row (the runtime checks token ids before a step).
+    Imported from: Gather along axis 0 of a matrix of weights.
+
+    Constraints: [E1] ids are signless integers or index; [E2] the table is a matrix; [E3] y is [..., D] of the table's element type.
+
     Example: `%y = kimi.embedding %ids, %wte : tensor<?x?xi64>, tensor<50257x768xf32> -> tensor<?x?x768xf32>`
   }];
   let arguments = (ins AnyRankedTensor:$ids, AnyRankedTensor:$table);

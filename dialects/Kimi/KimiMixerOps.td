@@ -22,10 +22,18 @@ def Kimi_AttentionOp : Kimi_Op<"attention", [Pure,
       p[i,:] = softmax(s[i,:]);  o_i = sum_j p[i,j] v_j
 
     `causal`: query i sees key j iff j <= i + (S - T) (bottom-right aligned: the last query sees every key). A row that
-    sees no key gives zeros. `mask` is [B|1, Hq|1, T|1, S].
+    sees no key gives zeros. `mask` is [B|1, Hq|1, T|1, S]: only a static extent of 1 is broadcast, a dynamic one is the
+    full extent.
 
     State (mixer interface): a K cache [B, Hkv, S, Dk] and a V cache [B, Hkv, S, Dv], both growing on axis 2.
+    It can be run step by step where it is causal, heads and channels are static, and there are as many keys as queries.
+    The step over T new tokens is the same attention with k and v replaced by `kimi.cache_append` of their rows.
     Imported from: Attention-23/24/25, and the decomposed forms of every exporter (see --onnx-raise-attention).
+
+    Constraints: [A1] q, k, v and the result are [batch, heads, tokens, channels] of floats; [A2] q's heads are a
+    multiple of k's; [A3] k and v have as many heads; [A4] q and k have as many channels; [A5] k and v have as many rows;
+    [A6] all batches agree; [A7] the result is [B, Hq, T, Dv] of q's element type; [A8] mask elements are i1 or floats;
+    [A9] the mask's shape is as above; [A10] scale and softcap are finite, softcap is at least 0.
 
     Example:
     ```mlir
@@ -47,11 +55,15 @@ def Kimi_StateLengthOp : Kimi_Op<"state_length", [Pure]> {
   let summary = "tokens already held by a growing state";
   let description = [{
     The value at entry of the step: appends of this step do not change it.
-    Example: `%past = kimi.state_length %cache : !kimi.state<tensor<?x12x?x64xf32>, 2>`.
+
+    Constraint: [L1] the state grows.
+
+    Example: `%past = kimi.state_length %cache : !kimi.state<tensor<?x12x?x64xf32>, 2>`
   }];
   let arguments = (ins Kimi_StateType:$state);
   let results = (outs Index:$length);
-  let assemblyFormat = "$state attr-dict `:` type($state)";
+  let hasVerifier = 1;
+  let assemblyFormat = "$state attr-dict `:` qualified(type($state))";
 }
 
 def Kimi_CacheAppendOp : Kimi_Op<"cache_append", [
@@ -59,7 +71,11 @@ def Kimi_CacheAppendOp : Kimi_Op<"cache_append", [
   let summary = "write this step's rows into a growing state, give the whole of it";
   let description = [{
     Writes `rows` (extent T on the growing axis) at positions [past, past+T) of `state`, in place, and gives the first
-    past+T rows as a tensor that lives in the state's buffer (no copy). Replaces `Concat(past, new)`.
+    past+T rows as a tensor that lives in the state's buffer (no copy). Replaces `Concat(past, new)`. It reads and writes
+    memory: it is never removed, merged with another or moved across one.
+
+    Constraints: [C1] the state grows; [C2] rows and result have its element type; [C3] rows, [C4] and the result, differ
+    from its shape on the growing axis only.
 
     Example:
     ```mlir
@@ -69,7 +85,7 @@ def Kimi_CacheAppendOp : Kimi_Op<"cache_append", [
   }];
   let arguments = (ins Kimi_StateType:$state, AnyRankedTensor:$rows, Index:$past);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$state `,` $rows `at` $past attr-dict `:` type($state) `,` type($rows) `->` type($result)";
+  let assemblyFormat = "$state `,` $rows `at` $past attr-dict `:` qualified(type($state)) `,` type($rows) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -9,6 +9,9 @@
 
 include "dialects/Kimi/KimiDialect.td"
 
+// The constraints that these ops share, and their ids: [N1] x holds floats, and has an axis where the op runs along one;
+// [N2] the result has x's shape; [N3] and x's element type; [N4] gamma and beta are [D] of floats; [N5] eps is finite and
+// at least 0; [N6] the axis is one of x's.
 class Kimi_SameShapeOp<string mnemonic> : Kimi_Op<mnemonic, [Pure,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let hasVerifier = 1;
@@ -19,8 +22,16 @@ def Kimi_LayerNormOp : Kimi_SameShapeOp<"layer_norm"> {
   let description = [{
     x: [..., D], gamma: [D], beta: [D] (optional). y = (x - mean) * rsqrt(var + eps) * gamma + beta, with mean and
     (biased) variance over the last axis, in fp32. Ba, Kiros, Hinton 2016, eq. 4.
+    Imported from: LayerNormalization-17, and its decomposed forms.
 
-    Example: `%y = kimi.layer_norm %x, %g, %b eps 1.0e-5 : tensor<?x?x768xf32>, tensor<768xf32>, tensor<768xf32>`
+    Constraints: [N1] x is [..., D] of floats; [N2] y has x's shape; [N3] and x's element type; [N4] gamma and beta are
+    [D] of floats; [N5] eps is finite and at least 0.
+
+    Example:
+    ```mlir
+    %y = kimi.layer_norm %x, %g, %b eps 1.0e-5
+       : tensor<?x?x768xf32>, tensor<768xf32>, tensor<768xf32> -> tensor<?x?x768xf32>
+    ```
   }];
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$gamma, Optional<AnyRankedTensor>:$beta, F32Attr:$eps);
   let results = (outs AnyRankedTensor:$result);
@@ -33,7 +44,10 @@ def Kimi_RmsNormOp : Kimi_SameShapeOp<"rms_norm"> {
   let summary = "root-mean-square normalisation over the last axis";
   let description = [{
     x: [..., D], gamma: [D]. r = x * rsqrt(mean(x^2) + eps) in fp32, r cast to x's type, then times gamma.
-    Zhang, Sennrich 2019, eq. 4.
+    Zhang, Sennrich 2019, eq. 4. Imported from: RMSNormalization-23, and its decomposed forms.
+
+    Constraints: [N1] x is [..., D] of floats; [N2] y has x's shape; [N3] and the element type of x or gamma; [N4] gamma is
+    [D] of floats; [N5] eps is finite and at least 0.
 
     Example: `%y = kimi.rms_norm %x, %g eps 1.0e-5 : tensor<?x?x256xf32>, tensor<256xf32> -> tensor<?x?x256xf32>`
   }];
@@ -46,7 +60,12 @@ def Kimi_SoftmaxOp : Kimi_SameShapeOp<"softmax"> {
   let summary = "softmax along one axis";
   let description = [{
     y = exp(x - max(x)) / sum(exp(x - max(x))) along `axis`, in fp32; with `log`, y = (x - max(x)) - log(sum(exp(x - max(x)))).
-    A row of only -inf gives NaN, as in ONNX. Example: `%y = kimi.softmax %x axis 3 : tensor<?x12x?x?xf32>`
+    A row of only -inf gives NaN, as in ONNX. Imported from: Softmax-13, LogSoftmax-13.
+
+    Constraints: [N1] x is of floats, of rank 1 or more; [N2] y has x's shape; [N3] and x's element type; [N6] `axis` is an
+    axis of x, counted from the front.
+
+    Example: `%y = kimi.softmax %x axis 3 : tensor<?x12x?x?xf32> -> tensor<?x12x?x?xf32>`
   }];
   let arguments = (ins AnyRankedTensor:$x, I64Attr:$axis, UnitAttr:$log);
   let results = (outs AnyRankedTensor:$result);
@@ -57,7 +76,11 @@ def Kimi_GeluOp : Kimi_SameShapeOp<"gelu"> {
   let summary = "Gaussian error linear unit";
   let description = [{
     Exact: y = x/2 * (1 + erf(x/sqrt(2))). With `tanh`: y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
-    Hendrycks, Gimpel 2016. Example: `%y = kimi.gelu %x tanh : tensor<?x?x3072xf32> -> tensor<?x?x3072xf32>`
+    Hendrycks, Gimpel 2016. The arithmetic is fp32. Imported from: Gelu-20, and its decomposed forms.
+
+    Constraints: [N1] x is of floats; [N2] y has x's shape; [N3] and x's element type.
+
+    Example: `%y = kimi.gelu %x tanh : tensor<?x?x3072xf32> -> tensor<?x?x3072xf32>`
   }];
   let arguments = (ins AnyRankedTensor:$x, UnitAttr:$tanh);
   let results = (outs AnyRankedTensor:$result);

@@ -1,0 +1,78 @@
+//===- Shapes.cpp - extents that the verifiers and shape functions share
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Kimi/Shapes.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+bool kimi::compatible(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+  if (a.size() != b.size()) {
+    return false;
+  }
+  for (auto [x, y] : llvm::zip_equal(a, b)) {
+    if (!compatible(x, y)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string kimi::text(int64_t extent) { return ShapedType::isDynamic(extent) ? "?" : std::to_string(extent); }
+
+std::string kimi::text(ArrayRef<int64_t> shape) {
+  std::string out = "[";
+  for (auto [i, extent] : llvm::enumerate(shape)) {
+    out += (i ? ", " : "") + text(extent);
+  }
+  return out + "]";
+}
+
+OpFoldResult kimi::resultExtent(OpBuilder &b, Location loc, Value result, int64_t dim, Value source,
+                                int64_t sourceDim) {
+  int64_t known = tensorType(result).getDimSize(dim);
+  if (!ShapedType::isDynamic(known)) {
+    return b.getIndexAttr(known);
+  }
+  return tensor::getMixedSize(b, loc, source, sourceDim);
+}
+
+SmallVector<OpFoldResult> kimi::sameShape(OpBuilder &b, Location loc, Value result, Value source) {
+  SmallVector<OpFoldResult> dims;
+  for (int64_t i = 0, rank = tensorType(result).getRank(); i < rank; ++i) {
+    dims.push_back(resultExtent(b, loc, result, i, source, i));
+  }
+  return dims;
+}
+
+void kimi::reifyFromDims(OpBuilder &b, ResultRange results, ValueRange dynamicExtents,
+                         ReifiedRankedShapedTypeDims &dims) {
+  auto next = dynamicExtents.begin();
+  for (Value result : results) {
+    SmallVector<OpFoldResult> shape;
+    for (int64_t extent : tensorType(result).getShape()) {
+      if (ShapedType::isDynamic(extent)) {
+        shape.push_back(*next++);
+      } else {
+        shape.push_back(b.getIndexAttr(extent));
+      }
+    }
+    dims.push_back(std::move(shape));
+  }
+}
+
+LogicalResult kimi::verifyResultDims(Operation *op, StringRef id, ResultRange results, ValueRange dims) {
+  int64_t dynamic = 0;
+  for (Value result : results) {
+    dynamic += tensorType(result).getNumDynamicDims();
+  }
+  if (dynamic != static_cast<int64_t>(dims.size())) {
+    return op->emitOpError("[") << id << "] dims lists " << dims.size() << " extents, but the results have " << dynamic
+                                << " dynamic dims";
+  }
+  return success();
+}

@@ -1,0 +1,52 @@
+//===- Shapes.h - extents that the verifiers and shape functions share
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_DIALECTS_KIMI_SHAPES_H
+#define KIMI_DIALECTS_KIMI_SHAPES_H
+
+#include "dialects/Kimi/KimiDialect.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include <string>
+
+namespace kimi {
+
+/// True unless both extents are static and differ: a dynamic extent is compatible with anything.
+inline bool compatible(int64_t a, int64_t b) {
+  return a == b || mlir::ShapedType::isDynamic(a) || mlir::ShapedType::isDynamic(b);
+}
+
+/// compatible() on every dim; false where the ranks differ.
+bool compatible(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b);
+
+/// An extent for a message: "768", or "?".
+std::string text(int64_t extent);
+/// A shape for a message: "[?, 12, 64]".
+std::string text(llvm::ArrayRef<int64_t> shape);
+
+inline mlir::RankedTensorType tensorType(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+
+/// Extent `dim` of `result`, whose type may know it; otherwise that of dim `sourceDim` of `source` (an attribute where it
+/// is static, else a tensor.dim).
+mlir::OpFoldResult resultExtent(mlir::OpBuilder &b, mlir::Location loc, mlir::Value result, int64_t dim,
+                                mlir::Value source, int64_t sourceDim);
+
+/// Shape of a result that has the shape of `source`.
+llvm::SmallVector<mlir::OpFoldResult> sameShape(mlir::OpBuilder &b, mlir::Location loc, mlir::Value result,
+                                                mlir::Value source);
+
+/// Shapes of results whose dynamic extents are `dynamicExtents`, in order (`result_dims` of an op).
+void reifyFromDims(mlir::OpBuilder &b, mlir::ResultRange results, mlir::ValueRange dynamicExtents,
+                   mlir::ReifiedRankedShapedTypeDims &dims);
+
+/// Error `[id]` unless there is one value of `dims` for each dynamic extent of `results`.
+mlir::LogicalResult verifyResultDims(mlir::Operation *op, llvm::StringRef id, mlir::ResultRange results,
+                                     mlir::ValueRange dims);
+
+} // namespace kimi
+
+#endif // KIMI_DIALECTS_KIMI_SHAPES_H
