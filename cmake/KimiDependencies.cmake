@@ -13,6 +13,7 @@ find_package(OnnxProto REQUIRED)           # onnx-ml.proto of the onnx Python pa
 find_package(nlohmann_json 3.11 REQUIRED)   # tokenizer.json, JSON output
 find_package(CLI11 2.1 REQUIRED)            # command line of kimi-run (which has no LLVM)
 find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)                 # reads compressed .npz
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.40)  # tokenizer regex
 find_program(FLATC flatc REQUIRED)          # flatbuffers-compiler 2.0: the .kmod format

@@ -1,0 +1,51 @@
+//===- Module.h - a compiled module, loaded and checked ---------------------===//
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_RUNTIME_MODULE_H
+#define KIMI_RUNTIME_MODULE_H
+
+#include "runtime/Bindings.h"
+#include "runtime/Plan.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace kimi {
+
+/// A .kmod file in memory. Immutable for its users; sessions in several threads may share it.
+class Module {
+public:
+  /// Maps and verifies the file. `weightsFolder`: where external weights are; empty: the folder of the file.
+  /// Error: KIMI_NOT_FOUND, KIMI_BAD_FILE.
+  static Status load(const std::string &path, const std::string &weightsFolder, std::unique_ptr<Module> &out);
+
+  const fb::Module &table() const { return *contents.module; }
+  int32_t entryCount() const { return static_cast<int32_t>(plans.size()); }
+  const Plan &plan(int32_t entry) const { return *plans[entry]; }
+  /// Index of the entry of that name, or -1.
+  int32_t findEntry(std::string_view name) const;
+  int32_t stateCount() const { return table().states() ? static_cast<int32_t>(table().states()->size()) : 0; }
+
+  /// Weights, code and derived buffers, made on the first call (with `pool`) and shared from then on.
+  Status bind(ThreadPool &pool, std::shared_ptr<const Bindings> &out) const;
+
+private:
+  Mapping file;
+  format::Contents contents;
+  std::string weightsFolder;
+  std::vector<std::unique_ptr<Plan>> plans;
+  mutable std::mutex bindingMutex;
+  mutable std::shared_ptr<const Bindings> bindings;
+};
+
+/// A readable listing: entries with ports, buffers with their sizes, launches with kernels, guards and arguments.
+std::string describe(const Module &module);
+
+} // namespace kimi
+
+#endif // KIMI_RUNTIME_MODULE_H
