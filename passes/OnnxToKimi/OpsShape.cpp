@@ -1,0 +1,191 @@
+//===- OpsShape.cpp - shapes, constants, casts, ranges
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/OnnxToKimi/Elementwise.h"
+#include "passes/OnnxToKimi/OpUtils.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace kimi;
+using namespace kimi::onnx;
+
+//===----------------------------------------------------------------------===//
+// Shape, Size
+//===----------------------------------------------------------------------===//
+
+static LogicalResult inferShape(InferContext &c) {
+  int64_t rank = c.in(0).rank();
+  auto clamp = [&](int64_t position) {
+    return std::clamp<int64_t>(position < 0 ? position + rank : position, 0, rank);
+  };
+  int64_t start = clamp(c.node.getInt("start", 0)), end = clamp(c.node.getInt("end", rank));
+  Shape dims;
+  for (int64_t axis = start; axis < end; ++axis) {
+    dims.push_back(c.shape(0)[axis]);
+  }
+  ValueInfo info(IntegerType::get(c.node.getContext(), 64), {SymbolicDim(static_cast<int64_t>(dims.size()))});
+  info.content = std::move(dims);
+  c.setOut(std::move(info));
+  return success();
+}
+
+static LogicalResult inferSize(InferContext &c) {
+  ValueInfo info(IntegerType::get(c.node.getContext(), 64), Shape());
+  info.content = Shape{elementCount(c.shape(0))};
+  c.setOut(std::move(info));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Constant, ConstantOfShape
+//===----------------------------------------------------------------------===//
+
+/// What `elements` says of each element when all are equal.
+static void readSplat(ElementsAttr elements, ValueInfo &info) {
+  auto dense = dyn_cast_or_null<DenseElementsAttr>(elements);
+  if (!dense || !dense.isSplat() || dense.getNumElements() == 0) {
+    return;
+  }
+  if (isa<FloatType>(dense.getElementType())) {
+    APFloat value = dense.getSplatValue<APFloat>();
+    bool lost = false;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+    info.splat = value.convertToDouble();
+  } else if (isa<IntegerType>(dense.getElementType())) {
+    APInt value = dense.getSplatValue<APInt>();
+    bool asUnsigned = dense.getElementType().isUnsignedInteger() || dense.getElementType().isInteger(1);
+    info.splat = static_cast<double>(asUnsigned ? static_cast<int64_t>(value.getZExtValue()) : value.getSExtValue());
+  }
+}
+
+static LogicalResult inferConstantOfShape(InferContext &c) {
+  FailureOr<Shape> shape = c.content(0, "the shape");
+  if (failed(shape)) {
+    return failure();
+  }
+  auto value = dyn_cast_or_null<ElementsAttr>(c.node.getOnnxAttr("value"));
+  ValueInfo info(Float32Type::get(c.node.getContext()), *shape);
+  info.splat = 0.0;
+  if (value) {
+    info.elementType = value.getShapedType().getElementType();
+    info.splat = std::nullopt;
+    readSplat(value, info);
+  }
+  fillContent(info);
+  c.setOut(std::move(info));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Range
+//===----------------------------------------------------------------------===//
+
+static LogicalResult inferRange(InferContext &c) {
+  Type element = c.in(0).elementType;
+  if (isa<FloatType>(element)) {
+    std::optional<double> start = c.in(0).splat, limit = c.in(1).splat, delta = c.in(2).splat;
+    if (!start || !limit || !delta || *delta == 0) {
+      return c.fail("start, limit and delta must be constant in floating point");
+    }
+    double count = std::max(0.0, std::ceil((*limit - *start) / *delta));
+    if (!(count < 2147483648.0)) {
+      return c.fail("its extent is too large");
+    }
+    c.setOut(ValueInfo(element, {SymbolicDim(static_cast<int64_t>(count))}));
+    return success();
+  }
+  FailureOr<Shape> start = c.content(0, "start"), limit = c.content(1, "limit"), delta = c.content(2, "delta");
+  if (failed(start) || failed(limit) || failed(delta) || start->size() != 1 || limit->size() != 1 ||
+      delta->size() != 1) {
+    return failure();
+  }
+  SymbolicDim from = start->front(), to = limit->front(), by = delta->front();
+  if (by.is(0)) {
+    return c.fail("delta is 0");
+  }
+  SymbolicDim span = by.isKnownPositive() ? SymbolicDim::max(to - from, 0) : to - from;
+  SymbolicDim count = SymbolicDim::max(SymbolicDim::ceilDiv(span, by), 0);
+  ValueInfo info(element, {count});
+  std::optional<int64_t> extent = count.getConstant();
+  if (extent && *extent <= kMaxHostElements) {
+    info.content.emplace();
+    for (int64_t i = 0; i < *extent; ++i) {
+      info.content->push_back(from + by * SymbolicDim(i));
+    }
+  }
+  c.setOut(std::move(info));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Cast, Identity
+//===----------------------------------------------------------------------===//
+
+static void inferCastTo(InferContext &c, Type to) {
+  const ValueInfo &x = c.in(0);
+  ValueInfo info(to, *x.shape);
+  if (x.splat && isa<FloatType>(to)) {
+    info.splat = roundTo(*x.splat, to);
+  }
+  if (x.content && isa<IntegerType>(to)) {
+    unsigned width = to.getIntOrFloatBitWidth();
+    bool fits = true;
+    for (const SymbolicDim &element : *x.content) {
+      std::optional<int64_t> constant = element.getConstant();
+      // Extents fit in 32 bits and more; constants are checked.
+      fits = fits && (constant ? width == 1 || llvm::isIntN(width, *constant) : width == 1 || width >= 32);
+    }
+    if (fits) {
+      info.content.emplace();
+      for (const SymbolicDim &element : *x.content) {
+        info.content->push_back(width == 1 ? SymbolicDim(1) - SymbolicDim::eq(element, 0) : element);
+      }
+    }
+  }
+  if (x.splat && isa<IntegerType>(to)) {
+    if (to.isInteger(1)) {
+      info.splat = *x.splat != 0 ? 1.0 : 0.0;
+    } else if (std::abs(*x.splat) < 1073741824.0 && to.getIntOrFloatBitWidth() >= 32) {
+      info.splat = std::trunc(*x.splat);
+    }
+    if (info.splat && !info.content) {
+      fillContent(info);
+    }
+  }
+  c.setOut(std::move(info));
+}
+
+static LogicalResult inferCast(InferContext &c) {
+  int64_t code = c.node.getInt("to", 0);
+  Type to = elementTypeOfCode(c.node.getContext(), code);
+  if (!to) {
+    return c.fail("target type " + Twine(code) + " is not supported");
+  }
+  inferCastTo(c, to);
+  return success();
+}
+
+static LogicalResult inferCastLike(InferContext &c) {
+  inferCastTo(c, c.in(1).elementType);
+  return success();
+}
+
+static LogicalResult inferIdentity(InferContext &c) {
+  c.setOut(c.in(0));
+  return success();
+}
+
+void kimi::onnx::registerShapeOps(OpTable &table) {
+  table.add("Shape", 1, inferShape, nullptr);
+  table.add("Size", 1, inferSize, nullptr);
+  table.add("ConstantOfShape", 9, inferConstantOfShape, nullptr);
+  table.add("Range", 11, inferRange, nullptr);
+  table.add("Cast", 6, inferCast, nullptr);
+  table.add("CastLike", 15, inferCastLike, nullptr);
+  table.add("Identity", 1, inferIdentity, nullptr);
+  table.add("If", 1, nullptr, nullptr);
+}
