@@ -9,7 +9,6 @@
 #include "dialects/Onnx/OnnxDialect.h"
 #include "dialects/Tile/TileDialect.h"
 #include "passes/Passes.h"
-#include "passes/Pipelines/Pipelines.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -22,6 +21,5 @@ int main(int argc, char **argv) {
   mlir::registerAllPasses();
   registry.insert<kimi::KimiDialect, kimi::onnx::OnnxDialect, kimi::tile::TileDialect>();
   kimi::registerKimiPasses();
-  kimi::registerKimiPipelines();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Kimi optimizer driver\n", registry));
 }

@@ -1,0 +1,80 @@
+//===- CompileCacheTest.cpp - when a compiled module may be used again
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/kimi-run/CompileCache.h"
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace kimi::run;
+namespace fs = std::filesystem;
+
+namespace {
+class CompileCache : public ::testing::Test {
+protected:
+  void SetUp() override {
+    folder = fs::temp_directory_path() / ("kimi-cache-test-" + std::to_string(getpid()));
+    fs::create_directories(folder);
+    write("model.onnx", "graph");
+    write("compiler", "binary");
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  void write(const char *name, const char *text) { std::ofstream(folder / name) << text; }
+  std::string key(const CompileOptions &options = {}) {
+    std::string key;
+    kimi::Status s = cacheKey((folder / "model.onnx").string(), (folder / "compiler").string(), options, key);
+    EXPECT_FALSE(bool(s)) << s.message();
+    return key;
+  }
+
+  fs::path folder;
+};
+
+TEST_F(CompileCache, KeyFollowsWhatMatters) {
+  std::string first = key();
+  EXPECT_EQ(first, key());
+  CompileOptions reference, cpu, longer;
+  reference.reference = true;
+  cpu.cpu = "x86-64-v3";
+  longer.maxSeq = 4096;
+  EXPECT_NE(first, key(reference));
+  EXPECT_NE(first, key(cpu));
+  EXPECT_NE(first, key(longer));
+  write("notes.txt", "not a part of the model");
+  EXPECT_EQ(first, key());
+  write("model.onnx.data", "weights");
+  std::string second = key();
+  EXPECT_NE(first, second);
+  write("model.onnx", "grapH");
+  EXPECT_NE(second, key());
+  write("model.onnx", "graph");
+  EXPECT_EQ(second, key());
+  write("compiler", "another binary");
+  EXPECT_NE(second, key());
+}
+
+TEST_F(CompileCache, EmptyAndMissingModels) {
+  write("model.onnx", "");
+  EXPECT_NE(key(), "");
+  std::string name;
+  EXPECT_TRUE(bool(cacheKey((folder / "nowhere.onnx").string(), "", {}, name)));
+  EXPECT_TRUE(bool(cacheKey(folder.string(), "", {}, name)));
+}
+
+TEST_F(CompileCache, Folder) {
+  std::string path;
+  ASSERT_FALSE(bool(cacheFolder((folder / "a" / "b").string(), path)));
+  EXPECT_TRUE(fs::is_directory(folder / "a" / "b"));
+  EXPECT_TRUE(bool(cacheFolder((folder / "model.onnx").string(), path)));
+  setenv("XDG_CACHE_HOME", (folder / "xdg").c_str(), 1);
+  ASSERT_FALSE(bool(cacheFolder("", path)));
+  EXPECT_EQ(path, (folder / "xdg" / "kimi").string());
+}
+} // namespace

@@ -1,0 +1,112 @@
+//===- Model.cpp - a loaded module with its session
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/kimi-run/Model.h"
+#include <cstring>
+
+namespace kimi::run {
+
+Status lastError(kimi_status code) {
+  if (code == KIMI_OK) {
+    return {};
+  }
+  std::string message = kimi_last_error();
+  if (code == KIMI_NOT_FOUND && message.find("--weights") == std::string::npos) {
+    message += "; name the folder of the weight files with --weights";
+  }
+  return {code, message};
+}
+
+Status Model::load(const std::string &path, const std::string &weights, std::unique_ptr<Model> &out) {
+  auto model = std::make_unique<Model>();
+  kimi_module_options options{weights.empty() ? nullptr : weights.c_str()};
+  kimi_module *module = nullptr;
+  if (Status s = lastError(kimi_module_load(path.c_str(), &options, &module))) {
+    return s;
+  }
+  model->module.reset(module);
+  for (int32_t e = 0, n = kimi_module_entry_count(module); e < n; ++e) {
+    Entry entry{e, kimi_module_entry_name(module, e), {}, {}};
+    entry.inputs.resize(std::max(0, kimi_module_input_count(module, e)));
+    entry.outputs.resize(std::max(0, kimi_module_output_count(module, e)));
+    for (size_t i = 0; i < entry.inputs.size(); ++i) {
+      if (Status s = lastError(kimi_module_input(module, e, static_cast<int32_t>(i), &entry.inputs[i]))) {
+        return s;
+      }
+    }
+    for (size_t i = 0; i < entry.outputs.size(); ++i) {
+      if (Status s = lastError(kimi_module_output(module, e, static_cast<int32_t>(i), &entry.outputs[i]))) {
+        return s;
+      }
+    }
+    model->all.push_back(std::move(entry));
+  }
+  out = std::move(model);
+  return {};
+}
+
+const Entry *Model::find(const std::string &name) const {
+  for (const Entry &entry : all) {
+    if (entry.name == name) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+Status Model::describe(std::string &out) const {
+  char *text = nullptr;
+  if (Status s = lastError(kimi_module_describe(module.get(), &text))) {
+    return s;
+  }
+  out = text ? text : "";
+  kimi_free(text);
+  return {};
+}
+
+Status Model::open(const kimi_session_options &options) {
+  kimi_session *session = nullptr;
+  live.reset();
+  if (Status s = lastError(kimi_session_create(module.get(), &options, &session))) {
+    return s;
+  }
+  live.reset(session);
+  return {};
+}
+
+Status Model::run(const Entry &entry, const std::vector<HostTensor> &inputs, std::vector<HostTensor> &outputs,
+                  bool poison) {
+  std::vector<kimi_tensor> in, shapes(entry.outputs.size()), out;
+  for (const HostTensor &input : inputs) {
+    in.push_back(input.view());
+  }
+  auto inCount = static_cast<int32_t>(in.size()), outCount = static_cast<int32_t>(shapes.size());
+  if (Status s =
+          lastError(kimi_session_output_shapes(session(), entry.index, in.data(), inCount, shapes.data(), outCount))) {
+    return s;
+  }
+  outputs.resize(shapes.size());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const kimi_tensor &shape = shapes[i];
+    std::vector<int64_t> dims(shape.dims, shape.dims + shape.rank);
+    // The memory of the step before serves again where the shape is the same.
+    if (!outputs[i].data() || outputs[i].dims != dims || outputs[i].dtype != shape.dtype) {
+      if (Status s = HostTensor::create(shape.dtype, std::move(dims), outputs[i])) {
+        return s;
+      }
+    }
+    if (poison) {
+      std::memset(outputs[i].data(), 0xFF, outputs[i].bytes());
+    }
+    out.push_back(outputs[i].view());
+  }
+  return lastError(kimi_session_run(session(), entry.index, in.data(), inCount, out.data(), outCount));
+}
+
+Status Model::reset() { return lastError(kimi_session_reset(session())); }
+
+} // namespace kimi::run

@@ -1,0 +1,64 @@
+//===- Model.h - a loaded module with its session
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_TOOLS_KIMIRUN_MODEL_H
+#define KIMI_TOOLS_KIMIRUN_MODEL_H
+
+#include "runtime/Status.h"
+#include "tools/kimi-run/HostTensor.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kimi::run {
+
+struct Entry {
+  int32_t index = -1;
+  std::string name;
+  std::vector<kimi_port> inputs, outputs;
+};
+
+/// The C API with memory management, and entries by name.
+class Model {
+public:
+  /// Maps a .kmod. `weights`: the folder of its weight files, empty for the module's own.
+  static Status load(const std::string &path, const std::string &weights, std::unique_ptr<Model> &out);
+
+  const std::vector<Entry> &entries() const { return all; }
+  /// The entry of that name, or null.
+  const Entry *find(const std::string &name) const;
+  int64_t maxContext() const { return kimi_module_max_context(module.get()); }
+  int32_t stateCount() const { return kimi_module_state_count(module.get()); }
+  Status describe(std::string &out) const;
+
+  /// Makes the session that run() needs; called again, it replaces the one before.
+  Status open(const kimi_session_options &options);
+  kimi_session *session() const { return live.get(); }
+
+  /// Runs an entry; makes the outputs. `poison`: fills them with 0xFF first, so that an element that nothing wrote is
+  /// seen.
+  Status run(const Entry &entry, const std::vector<HostTensor> &inputs, std::vector<HostTensor> &outputs,
+             bool poison = false);
+  Status reset();
+
+private:
+  struct FreeModule {
+    void operator()(kimi_module *m) const { kimi_module_free(m); }
+  };
+  struct FreeSession {
+    void operator()(kimi_session *s) const { kimi_session_free(s); }
+  };
+  std::unique_ptr<kimi_module, FreeModule> module;
+  std::unique_ptr<kimi_session, FreeSession> live; // After the module: freed before it.
+  std::vector<Entry> all;
+};
+
+/// The C API's last error as a status.
+Status lastError(kimi_status code);
+
+} // namespace kimi::run
+
+#endif // KIMI_TOOLS_KIMIRUN_MODEL_H

@@ -1,0 +1,110 @@
+//===- Run.cpp - what kimi-run does
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/kimi-run/Run.h"
+#include "tools/kimi-run/Benchmark.h"
+#include "tools/kimi-run/Generate.h"
+#include "tools/kimi-run/OnnxTest.h"
+#include "tools/kimi-run/OpenModel.h"
+#include "tools/kimi-run/Report.h"
+#include "tools/kimi-run/RunArrays.h"
+#include <algorithm>
+#include <ostream>
+
+namespace kimi::run {
+
+static Status describe(const Model &model, std::ostream &out) {
+  std::string text;
+  if (Status s = model.describe(text)) {
+    return s;
+  }
+  out << text << (text.empty() || text.back() == '\n' ? "" : "\n") << std::flush;
+  return {};
+}
+
+/// Bytes of everything the session holds. The arena is what the runs so far have needed.
+static Status memory(Model &model, const Options &options, bool alone, std::ostream &out) {
+  if (!model.session()) {
+    if (Status s = model.open({options.threads, options.maxSeq, options.batch})) {
+      return s;
+    }
+  }
+  kimi_memory m{};
+  if (Status s = lastError(kimi_session_memory(model.session(), &m))) {
+    return s;
+  }
+  if (alone && options.json == "-") {
+    return writeJson("-",
+                     Json{{"state_fixed_bytes", m.state_fixed_bytes},
+                          {"state_bytes_per_token", m.state_bytes_per_token},
+                          {"weight_bytes", m.weight_bytes},
+                          {"derived_bytes", m.derived_bytes},
+                          {"arena_bytes", m.arena_bytes}},
+                     out);
+  }
+  char text[320];
+  std::snprintf(text, sizeof(text),
+                "state, fixed      %14llu bytes a sequence\n"
+                "state, growing    %14llu bytes a token of a sequence\n"
+                "weights, mapped   %14llu bytes\n"
+                "weights, packed   %14llu bytes\n"
+                "arena             %14llu bytes\n",
+                static_cast<unsigned long long>(m.state_fixed_bytes),
+                static_cast<unsigned long long>(m.state_bytes_per_token),
+                static_cast<unsigned long long>(m.weight_bytes), static_cast<unsigned long long>(m.derived_bytes),
+                static_cast<unsigned long long>(m.arena_bytes));
+  out << text << std::flush;
+  return {};
+}
+
+static Status perform(const Options &options, std::ostream &out, std::ostream &err) {
+  std::unique_ptr<Model> model;
+  if (Status s = openModel(options, err, model)) {
+    return s;
+  }
+  std::ostream &listing = options.json == "-" ? err : out;
+  if (options.describe) {
+    if (Status s = describe(*model, listing)) {
+      return s;
+    }
+  }
+  Status status;
+  bool action = true;
+  if (options.wantsText()) {
+    status = generate(*model, options, folderOf(options.model), out, err);
+  } else if (options.benchmark) {
+    status = benchmark(*model, options, out, err);
+  } else if (options.wantsArrays()) {
+    status = runArrays(*model, options, out, err);
+  } else {
+    action = false;
+  }
+  if (status || !options.memory) {
+    return status;
+  }
+  return memory(*model, options, !action, action ? listing : out);
+}
+
+int runMain(int argc, const char *const *argv, std::ostream &out, std::ostream &err) {
+  Exit code = Exit::Ok;
+  std::optional<Options> options = parseOptions(argc, argv, out, err, code);
+  if (options && !options->onnxTests.empty()) {
+    code = runOnnxTests(*options, out, err);
+  } else if (options) {
+    if (Status s = perform(*options, out, err)) {
+      err << "kimi-run: error: " << s.message() << std::endl;
+      code = Exit::Failure;
+    }
+  }
+  if (!out.flush() && code == Exit::Ok) {
+    err << "kimi-run: error: stdout cannot be written" << std::endl;
+    code = Exit::Failure;
+  }
+  return static_cast<int>(code);
+}
+
+} // namespace kimi::run
