@@ -102,9 +102,11 @@ Status generate(Model &model, const Options &options, const std::string &folder,
   if (runner->recomputes()) {
     log << "kimi-run: no decode entry: recomputing the prompt for each token" << std::endl;
   }
-  // Without states there is no capacity, only the context of the weights.
-  int64_t room = runner->recomputes() ? (model.maxContext() >= 0 ? model.maxContext() : INT64_MAX)
-                                      : kimi_session_capacity(model.session());
+  int64_t context = model.maxContext() >= 0 ? model.maxContext() : INT64_MAX;
+  // What is recomputed, or kept in states of a fixed size, has no capacity of its own.
+  int64_t room = runner->recomputes() || !model.hasGrowingStates()
+                     ? context
+                     : std::min(context, kimi_session_capacity(model.session()));
   bool streams = options.json != "-";
   text::Sampler sampler({options.temperature, options.topK, options.topP, options.seed});
   text::Utf8Stream stream;

@@ -31,6 +31,9 @@ Status Model::load(const std::string &path, const std::string &weights, std::uni
   model->module.reset(module);
   for (int32_t e = 0, n = kimi_module_entry_count(module); e < n; ++e) {
     Entry entry{e, kimi_module_entry_name(module, e), {}, {}};
+    if (entry.name == "init") { // Runs when the session is made, and never again.
+      continue;
+    }
     entry.inputs.resize(std::max(0, kimi_module_input_count(module, e)));
     entry.outputs.resize(std::max(0, kimi_module_output_count(module, e)));
     for (size_t i = 0; i < entry.inputs.size(); ++i) {
@@ -56,6 +59,16 @@ const Entry *Model::find(const std::string &name) const {
     }
   }
   return nullptr;
+}
+
+bool Model::hasGrowingStates() const {
+  for (int32_t i = 0; i < stateCount(); ++i) {
+    kimi_state_info info{};
+    if (kimi_module_state(module.get(), i, &info) == KIMI_OK && info.grows >= 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 Status Model::describe(std::string &out) const {

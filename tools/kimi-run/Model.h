@@ -32,6 +32,8 @@ public:
   const Entry *find(const std::string &name) const;
   int64_t maxContext() const { return kimi_module_max_context(module.get()); }
   int32_t stateCount() const { return kimi_module_state_count(module.get()); }
+  /// True where a session has room for so many tokens and no more.
+  bool hasGrowingStates() const;
   Status describe(std::string &out) const;
 
   /// Makes the session that run() needs; called again, it replaces the one before.
