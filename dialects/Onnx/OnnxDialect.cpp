@@ -32,7 +32,7 @@ Value NodeOp::getInput(unsigned index) {
     return {};
   }
   Value value = getInputs()[index];
-  return isa<NoneType>(value.getType()) ? Value() : value;
+  return value.getDefiningOp<NoneOp>() ? Value() : value; // a value of unknown type is `none` too
 }
 
 int64_t NodeOp::getInt(StringRef name, int64_t fallback) {

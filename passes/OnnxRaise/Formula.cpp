@@ -37,8 +37,8 @@ std::optional<double> Formula::constant() const {
   return known ? std::optional<double>(static_cast<double>(*known)) : std::nullopt;
 }
 
-static std::optional<SymbolicDim> substitute(const SymbolicDim::AtomRef &atom, const std::string &name,
-                                             const SymbolicDim &by) {
+static std::optional<SymbolicDim> substituteAtom(const SymbolicDim::AtomRef &atom, const std::string &name,
+                                                 const SymbolicDim &by) {
   using AtomKind = SymbolicDim::AtomKind;
   if (!atom) {
     return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<SymbolicDim> onnx::substitute(const SymbolicDim &dim, const std::s
   for (const auto &[monomial, coefficient] : dim.terms()) {
     SymbolicDim term(coefficient);
     for (const auto &[key, power] : monomial) {
-      std::optional<SymbolicDim> factor = substitute(dim.atom(key), name, by);
+      std::optional<SymbolicDim> factor = substituteAtom(dim.atom(key), name, by);
       if (!factor) {
         return std::nullopt;
       }
@@ -108,9 +108,10 @@ bool Formulas::isNonNegative(SymbolicDim dim) const {
   }
   // A variable that only lowers the value takes its largest value, extent - 1.
   for (const auto &[name, extent] : extents) {
+    std::string key = SymbolicDim::opaque(name).str();
     int64_t coefficient = 0;
     for (const auto &[monomial, factor] : dim.terms()) {
-      if (!monomial.count(name)) {
+      if (!monomial.count(key)) {
         continue;
       }
       coefficient = monomial.size() == 1 && monomial.begin()->second == 1 ? factor : 0;

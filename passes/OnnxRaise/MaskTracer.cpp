@@ -84,7 +84,7 @@ FormulaRef MaskTracer::traceUncached(Value value, const Indices &indices) {
     return {};
   }
   for (Value input : node.getInputs()) {
-    if (!isa<NoneType>(input.getType()) && raiser.rank(input) < 0) {
+    if (!input.getDefiningOp<NoneOp>() && raiser.rank(input) < 0) {
       return {};
     }
   }
@@ -244,12 +244,26 @@ FormulaRef MaskTracer::traceView(NodeOp node, const Indices &indices) {
     }
     return llvm::is_contained(own, nullptr) ? FormulaRef() : trace(input, own);
   }
-  static constexpr StringLiteral kReshapes[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
-  if (!llvm::is_contained(kReshapes, name)) {
-    return {};
+  // A chain of reshapes that ends where only extents of 1 differ from where it began.
+  while (isReshape(node)) {
+    Value source = node.getInput(0);
+    if (std::optional<Indices> own = matchExtents(source, *out, indices)) {
+      return trace(source, *own);
+    }
+    node = source.getDefiningOp<NodeOp>();
+  }
+  return {};
+}
+
+/// The indices into `source` where its extents other than 1 are those of `out`, in order.
+std::optional<MaskTracer::Indices> MaskTracer::matchExtents(Value source, ArrayRef<SymbolicDim> out,
+                                                            const Indices &indices) {
+  const auto *in = raiser.shape(source);
+  if (!in) {
+    return std::nullopt;
   }
   std::vector<std::pair<SymbolicDim, FormulaRef>> kept;
-  for (auto [dim, index] : llvm::zip(*out, indices)) {
+  for (auto [dim, index] : llvm::zip(out, indices)) {
     if (!dim.is(1)) {
       kept.emplace_back(dim, index);
     }
@@ -262,11 +276,11 @@ FormulaRef MaskTracer::traceView(NodeOp node, const Indices &indices) {
       continue;
     }
     if (next >= kept.size() || kept[next].first != dim) {
-      return {};
+      return std::nullopt;
     }
     own.push_back(kept[next++].second);
   }
-  return next == kept.size() ? trace(input, own) : FormulaRef();
+  return next == kept.size() ? std::optional(own) : std::nullopt;
 }
 
 FormulaRef MaskTracer::traceSlice(NodeOp node, const Indices &indices) {

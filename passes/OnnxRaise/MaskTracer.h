@@ -35,6 +35,7 @@ private:
   FormulaRef traceStored(mlir::Value value, const Indices &indices);
   FormulaRef traceElementwise(NodeOp node, const Indices &indices);
   FormulaRef traceView(NodeOp node, const Indices &indices);
+  std::optional<Indices> matchExtents(mlir::Value source, llvm::ArrayRef<SymbolicDim> out, const Indices &indices);
   FormulaRef traceSlice(NodeOp node, const Indices &indices);
   FormulaRef traceConcat(NodeOp node, const Indices &indices);
   FormulaRef traceGather(NodeOp node, const Indices &indices);

@@ -300,8 +300,8 @@ LogicalResult AttentionRaiser::build(Match &match) {
                                 cast<RankedTensorType>(q.getType()).getDimSize(2),
                                 cast<RankedTensorType>(v.getType()).getDimSize(3)};
   bool causal = match.causal || analysis.isCausal();
-  Value o = AttentionOp::create(rewriter, root.getLoc(), RankedTensorType::get(sizes, element), q, k, v, mask, causal,
-                                rewriter.getF32FloatAttr(match.scale), rewriter.getF32FloatAttr(match.softcap));
+  Value o = AttentionOp::create(rewriter, root.getLoc(), RankedTensorType::get(sizes, element), q, k, v, mask,
+                                causal ? rewriter.getUnitAttr() : UnitAttr(), rewriter.getF32FloatAttr(match.scale), rewriter.getF32FloatAttr(match.softcap));
   raiser.shapes.infer(o.getDefiningOp());
   numCausal += causal;
   numMasked += static_cast<bool>(mask);
@@ -356,6 +356,9 @@ LogicalResult AttentionRaiser::raiseOperator(NodeOp node) {
   if (node.getInput(6)) {
     return fail(node, "nonpad_kv_seqlen is not supported; export with an attention mask");
   }
+  if (node.getInt("left_window_size", -1) >= 0 || node.getInt("right_window_size", -1) >= 0) {
+    return fail(node, "a sliding window");
+  }
   if (node.getNumResults() > 3 && !node.getResult(3).use_empty()) {
     return fail(node, "its fourth output (the scores) is used");
   }
@@ -403,9 +406,10 @@ LogicalResult AttentionRaiser::raiseOperator(NodeOp node) {
   match.softcap = node.getFloat("softcap", 0.0);
   if (Value mask = node.getInput(3)) {
     Type element = raiser.shapes.of(mask).elementType;
-    if (match.softcap != 0.0 && element && !element.isInteger(1) && node.getVersion() < 24) {
-      // Attention-23 caps after it adds the mask; only minus infinity survives that unchanged.
-      return fail(node, "softcap of Attention-23 with an additive mask");
+    const auto *maskDims = raiser.shape(mask);
+    const auto *allKeys = raiser.shape(match.k);
+    if (!maskDims || maskDims->empty() || !allKeys || maskDims->back() != (*allKeys)[2]) {
+      return fail(node, "the mask is not known to cover every key");
     }
     match.masks.push_back({mask, element && element.isInteger(1), /*inverted=*/false});
   }

@@ -61,8 +61,14 @@ Value Raiser::strip(Value value) const {
     } else if (type == "Cast") {
       Type from = shapes.of(input).elementType;
       nothing = from && from == shapes.of(value).elementType;
-    } else if (type == "Reshape" || type == "Expand" || type == "Squeeze" || type == "Flatten") {
+    } else if (type == "Expand") {
       nothing = sameShape(input, value);
+    } else if (isReshape(node)) {
+      // A chain of reshapes that comes back to the shape it began with.
+      for (NodeOp next = node; isReshape(next) && !nothing; next = input.getDefiningOp<NodeOp>()) {
+        input = next.getInput(0);
+        nothing = sameShape(input, value);
+      }
     }
     if (!nothing) {
       return value;
@@ -244,6 +250,11 @@ Value Raiser::transpose(Location loc, Value value, ArrayRef<int64_t> perm) {
 void Raiser::replace(Value from, Value to) {
   shapes.transfer(from, to);
   rewriter.replaceAllUsesWith(from, to);
+}
+
+bool onnx::isReshape(NodeOp node) {
+  static constexpr StringLiteral kReshapes[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
+  return node && node.getDomain().empty() && llvm::is_contained(kReshapes, node.getOpType()) && node.getInput(0);
 }
 
 std::optional<SmallVector<int64_t>> onnx::reducedAxes(const Raiser &raiser, NodeOp node) {

@@ -66,6 +66,8 @@ public:
   void replace(mlir::Value from, mlir::Value to);
 };
 
+/// Reshape, Flatten, Squeeze or Unsqueeze: the same elements in the same order.
+bool isReshape(NodeOp node);
 /// The axes of a reducing node (attribute or second input), made non-negative; nullopt where they are not constant.
 std::optional<llvm::SmallVector<int64_t>> reducedAxes(const Raiser &raiser, NodeOp node);
 /// True for a ReduceMean over the last axis that keeps its dim.

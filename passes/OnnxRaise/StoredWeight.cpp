@@ -7,6 +7,8 @@
 
 #include "passes/OnnxRaise/StoredWeight.h"
 #include "dialects/Kimi/KimiDialect.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"

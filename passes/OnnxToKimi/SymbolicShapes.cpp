@@ -266,7 +266,7 @@ void SymbolicShapes::inferNode(NodeOp node) {
     return;
   }
   for (Value input : node.getInputs()) {
-    if (!isa<NoneType>(input.getType()) && !of(input).isRanked()) {
+    if (!input.getDefiningOp<NoneOp>() && !of(input).isRanked()) {
       giveUp("");
       return;
     }
@@ -285,6 +285,15 @@ void SymbolicShapes::inferNode(NodeOp node) {
       // An output this compiler does not give (a training-only one): its declared type must do.
       useDeclaredType(result);
       continue;
+    }
+    // An extent that the file declares as a constant is one, whatever else it may be in doubt of (min(1, seq)).
+    auto declared = dyn_cast<RankedTensorType>(result.getType());
+    if (declared && declared.getRank() == info.rank()) {
+      for (auto [dim, extent] : llvm::zip(*info.shape, declared.getShape())) {
+        if (!ShapedType::isDynamic(extent) && !dim.isConstant()) {
+          dim = extent;
+        }
+      }
     }
     infos[result] = std::move(info);
   }
