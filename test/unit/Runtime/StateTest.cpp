@@ -1,0 +1,147 @@
+//===- StateTest.cpp -----------------------------------------------------===//
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#include "TestModule.h"
+
+#include <gtest/gtest.h>
+
+using namespace kimi;
+using namespace kimi::test;
+using Op = fb::ScalarOp;
+
+namespace {
+
+/// step(x: f32[t, 2]) -> f32[1, 2]: appends the rows of x to the growing state and returns the sum of all its rows.
+/// With `total`, a fixed state gathers the first row of each step, and is the output instead.
+ModuleSpec stateModule(bool total = false) {
+  ModuleSpec module;
+  module.symbols = {"t"};
+  module.states = {{"rows", {-1, 0, 2}, 1}};
+  EntrySpec entry{"step"};
+  int32_t t = entry.dim(0, 0), zero = entry.constant(0), one = entry.constant(1), two = entry.constant(2);
+  int32_t length = entry.op(Op::StateLength), start = entry.mul(length, two), all = entry.add(length, t);
+  entry.inputs = {{"x", fb::DType::F32, {fb::Dim(-1, 0), fb::Dim(2, -1)}}};
+  entry.outputs = {{"sum", fb::DType::F32, {fb::Dim(1, -1), fb::Dim(2, -1)}, {one, two}}};
+  entry.states = {0};
+  entry.stepTokens = t;
+  int32_t x = entry.buffer(fb::BufferKind::Input, 0), sum = entry.buffer(fb::BufferKind::Output, 0);
+  int32_t rows = entry.buffer(fb::BufferKind::State, 0);
+  entry.launches = {{{fb::Variant(Scale, -1, t, two, one)},
+                     {{x, zero, {t, two}, {two, one}}, {rows, start, {t, two}, {two, one}, true}, {-1, one}}},
+                    {{fb::Variant(SumRows, -1, one, two, one)},
+                     {{rows, zero, {all, two}, {two, one}}, {sum, zero, {one, two}, {two, one}, true}}}};
+  if (total) {
+    module.states.push_back({"total", {-1, 2}, -1});
+    entry.states.push_back(1);
+    int32_t fixed = entry.buffer(fb::BufferKind::State, 1);
+    ArgSpec view{fixed, zero, {one, two}, {two, one}, true};
+    entry.launches[1] = {{fb::Variant(Accumulate, -1, one, one, one)}, {{x, zero, {one, two}, {two, one}}, view}};
+    view.written = false;
+    entry.launches.push_back(
+        {{fb::Variant(Scale, -1, one, two, one)}, {view, {sum, zero, {one, two}, {two, one}, true}, {-1, one}}});
+  }
+  module.entries = {entry};
+  return module;
+}
+
+class State : public ::testing::Test {
+protected:
+  void open(bool total = false, kimi_session_options options = {0, 6, 0}) {
+    ASSERT_EQ(runner.load(build(stateModule(total))), KIMI_OK) << lastError();
+    ASSERT_EQ(runner.open(options), KIMI_OK) << lastError();
+  }
+  kimi_status step(std::vector<float> rows) {
+    return runner.run("step", {tensor(rows, {int64_t(rows.size() / 2), 2})}, {tensor(sum, {1, 2})});
+  }
+  int64_t length() { return kimi_session_length(runner.session); }
+
+  Runner runner;
+  std::vector<float> sum = {0, 0};
+};
+
+TEST_F(State, GrowsTruncatesAndForgets) {
+  open();
+  EXPECT_EQ(kimi_session_capacity(runner.session), 6);
+  ASSERT_EQ(step({1, 10, 2, 20, 3, 30}), KIMI_OK) << lastError();
+  EXPECT_EQ(sum, (std::vector<float>{6, 60}));
+  ASSERT_EQ(step({4, 40}), KIMI_OK) << lastError();
+  EXPECT_EQ(sum, (std::vector<float>{10, 100}));
+  EXPECT_EQ(length(), 4);
+
+  ASSERT_EQ(kimi_session_truncate(runner.session, 2), KIMI_OK) << lastError();
+  ASSERT_EQ(step({5, 50}), KIMI_OK) << lastError();
+  EXPECT_EQ(sum, (std::vector<float>{8, 80}));
+  EXPECT_EQ(length(), 3);
+  EXPECT_EQ(kimi_session_truncate(runner.session, 4), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(kimi_session_truncate(runner.session, -1), KIMI_INVALID_ARGUMENT);
+
+  ASSERT_EQ(kimi_session_reset(runner.session), KIMI_OK);
+  EXPECT_EQ(length(), 0);
+  ASSERT_EQ(step({7, 70}), KIMI_OK) << lastError();
+  EXPECT_EQ(sum, (std::vector<float>{7, 70}));
+}
+
+TEST_F(State, RefusesToOverflowBeforeWriting) {
+  open();
+  ASSERT_EQ(step({1, 1, 1, 1, 1, 1, 1, 1, 1, 1}), KIMI_OK) << lastError();
+  EXPECT_EQ(step({2, 2, 2, 2}), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(lastError(), "entry 'step': the sequence would be 7 tokens long but the session was made for 6; raise "
+                         "--max-seq");
+  EXPECT_EQ(length(), 5);
+  ASSERT_EQ(step({2, 2}), KIMI_OK) << lastError();
+  EXPECT_EQ(sum, (std::vector<float>{7, 7}));
+}
+
+TEST_F(State, FixedStatesStartAtZeroAndCannotBeCut) {
+  open(true);
+  ASSERT_EQ(step({1, 2}), KIMI_OK) << lastError();
+  ASSERT_EQ(step({1, 2}), KIMI_OK) << lastError();
+  EXPECT_EQ(sum, (std::vector<float>{2, 4}));
+  EXPECT_EQ(kimi_session_truncate(runner.session, 1), KIMI_INVALID_ARGUMENT);
+  EXPECT_NE(lastError().find("state 'total'"), std::string::npos) << lastError();
+  ASSERT_EQ(kimi_session_reset(runner.session), KIMI_OK);
+  ASSERT_EQ(step({1, 2}), KIMI_OK) << lastError();
+  EXPECT_EQ(sum, (std::vector<float>{1, 2}));
+}
+
+TEST_F(State, MemoryAndInfo) {
+  open(true, {0, 0, 3});
+  EXPECT_EQ(kimi_session_capacity(runner.session), 1024);
+  kimi_memory memory;
+  ASSERT_EQ(kimi_session_memory(runner.session, &memory), KIMI_OK);
+  EXPECT_EQ(memory.state_bytes_per_token, 8u);
+  EXPECT_EQ(memory.state_fixed_bytes, 8u);
+  ASSERT_EQ(kimi_module_state_count(runner.module), 2);
+  kimi_state_info info;
+  ASSERT_EQ(kimi_module_state(runner.module, 0, &info), KIMI_OK);
+  EXPECT_STREQ(info.name, "rows");
+  EXPECT_STREQ(info.input, "");
+  EXPECT_EQ(info.grows, 1);
+  EXPECT_EQ(info.dims[0], -1);
+  EXPECT_EQ(info.dims[1], -1);
+  EXPECT_EQ(info.dims[2], 2);
+  EXPECT_EQ(kimi_module_state(runner.module, 2, &info), KIMI_INVALID_ARGUMENT);
+}
+
+TEST_F(State, ContextOfTheWeights) {
+  ModuleSpec module = stateModule();
+  module.maxContext = 4;
+  ASSERT_EQ(runner.load(build(module)), KIMI_OK) << lastError();
+  EXPECT_EQ(kimi_module_max_context(runner.module), 4);
+  ASSERT_EQ(runner.open(), KIMI_OK) << lastError();
+  EXPECT_EQ(kimi_session_capacity(runner.session), 4);
+  EXPECT_EQ(step(std::vector<float>(10)), KIMI_INVALID_ARGUMENT);
+  EXPECT_NE(lastError().find("the model's weights allow 4"), std::string::npos) << lastError();
+}
+
+TEST_F(State, TooLargeIsAnError) {
+  ASSERT_EQ(runner.load(build(stateModule())), KIMI_OK) << lastError();
+  EXPECT_EQ(runner.open({0, INT64_MAX, 0}), KIMI_OUT_OF_MEMORY);
+  EXPECT_EQ(runner.open({0, int64_t(1) << 55, 0}), KIMI_OUT_OF_MEMORY);
+  EXPECT_NE(lastError().find("--max-seq"), std::string::npos) << lastError();
+}
+
+} // namespace

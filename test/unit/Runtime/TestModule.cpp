@@ -1,0 +1,236 @@
+//===- TestModule.cpp - small modules made in memory ------------------------===//
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#include "TestModule.h"
+#include "runtime/format/Header.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+
+namespace kimi::test {
+
+const std::vector<std::string> kernelNames = {"add_rows", "scale", "scale_negative", "sum_rows", "accumulate", "root"};
+
+int32_t EntrySpec::op(fb::ScalarOp op, int32_t a, int32_t b, int32_t c, int64_t imm) {
+  scalars.emplace_back(op, a, b, c, imm);
+  return static_cast<int32_t>(scalars.size()) - 1;
+}
+
+int32_t EntrySpec::buffer(fb::BufferKind kind, int32_t index, int32_t offset, int32_t size) {
+  buffers.emplace_back(kind, index, offset, size);
+  return static_cast<int32_t>(buffers.size()) - 1;
+}
+
+static std::vector<uint8_t> readFile(const char *path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+std::vector<Offset<fb::Port>> buildPorts(FlatBufferBuilder &builder, const std::vector<PortSpec> &specs) {
+  std::vector<Offset<fb::Port>> out;
+  for (const PortSpec &spec : specs) {
+    auto name = builder.CreateString(spec.name);
+    auto dims = builder.CreateVectorOfStructs(spec.dims);
+    out.push_back(fb::CreatePort(builder, name, spec.dtype, dims));
+  }
+  return out;
+}
+
+Offset<fb::Launch> buildLaunch(FlatBufferBuilder &builder, const LaunchSpec &spec) {
+  std::vector<Offset<fb::Arg>> args;
+  for (const ArgSpec &arg : spec.args) {
+    auto sizes = builder.CreateVector(arg.sizes), strides = builder.CreateVector(arg.strides);
+    args.push_back(fb::CreateArg(builder, arg.buffer, arg.dtype, arg.offset, sizes, strides, arg.written));
+  }
+  auto variants = builder.CreateVectorOfStructs(spec.variants);
+  auto argList = builder.CreateVector(args);
+  return fb::CreateLaunch(builder, builder.CreateString("step"), variants, argList);
+}
+
+Offset<fb::Entry> buildEntry(FlatBufferBuilder &builder, const EntrySpec &spec) {
+  std::vector<Offset<fb::OutputDims>> outputDims;
+  for (const PortSpec &port : spec.outputs) {
+    outputDims.push_back(fb::CreateOutputDims(builder, builder.CreateVector(port.slots)));
+  }
+  std::vector<Offset<fb::Check>> checks;
+  for (const auto &[slot, message] : spec.checks) {
+    checks.push_back(fb::CreateCheck(builder, slot, builder.CreateString(message)));
+  }
+  std::vector<Offset<fb::Launch>> launches;
+  for (const LaunchSpec &launch : spec.launches) {
+    launches.push_back(buildLaunch(builder, launch));
+  }
+  auto name = builder.CreateString(spec.name);
+  auto inputs = builder.CreateVector(buildPorts(builder, spec.inputs));
+  auto outputs = builder.CreateVector(buildPorts(builder, spec.outputs));
+  auto dims = builder.CreateVector(outputDims);
+  auto states = builder.CreateVector(spec.states);
+  auto scalars = builder.CreateVectorOfStructs(spec.scalars);
+  auto checkList = builder.CreateVector(checks);
+  auto buffers = builder.CreateVectorOfStructs(spec.buffers);
+  auto launchList = builder.CreateVector(launches);
+  return fb::CreateEntry(builder, name, inputs, outputs, dims, states, scalars, checkList, buffers, spec.arenaSize,
+                         launchList, spec.stepTokens);
+}
+
+/// Appends bytes to the data segment, and says where they went.
+fb::Blob addBlob(std::vector<uint8_t> &data, const void *bytes, size_t size) {
+  data.resize(format::alignTo(data.size(), format::blobAlignment));
+  fb::Blob blob(data.size(), size);
+  const auto *begin = static_cast<const uint8_t *>(bytes);
+  data.insert(data.end(), begin, begin + size);
+  return blob;
+}
+
+} // namespace
+
+std::vector<uint8_t> build(const ModuleSpec &spec, const std::vector<std::string> &kernelSymbols) {
+  FlatBufferBuilder builder;
+  std::vector<uint8_t> data, image = readFile(KIMI_TEST_KERNELS);
+  std::vector<Offset<fb::Weight>> weights;
+  for (const WeightSpec &weight : spec.weights) {
+    uint64_t length = 4;
+    for (int64_t dim : weight.dims) {
+      length *= static_cast<uint64_t>(dim);
+    }
+    auto name = builder.CreateString(weight.name), file = builder.CreateString(weight.file);
+    auto dims = builder.CreateVector(weight.dims);
+    fb::Blob blob;
+    bool isInline = weight.file.empty();
+    if (isInline) {
+      blob = addBlob(data, weight.values.data(), weight.values.size() * sizeof(float));
+    }
+    weights.push_back(fb::CreateWeight(builder, name, fb::DType::F32, dims, file, weight.offset, isInline ? 0 : length,
+                                       isInline ? &blob : nullptr));
+  }
+  std::vector<Offset<fb::Derived>> derived;
+  for (const auto &[name, dims] : spec.derived) {
+    auto text = builder.CreateString(name);
+    derived.push_back(fb::CreateDerived(builder, text, fb::DType::F32, builder.CreateVector(dims)));
+  }
+  std::vector<Offset<fb::State>> states;
+  for (const StateSpec &state : spec.states) {
+    auto name = builder.CreateString(state.name);
+    states.push_back(fb::CreateState(builder, name, fb::DType::F32, builder.CreateVector(state.dims), state.grows));
+  }
+  fb::Blob code = addBlob(data, image.data(), image.size());
+  std::vector<Offset<fb::Image>> images = {fb::CreateImage(builder, builder.CreateString(spec.target), &code,
+                                                           format::checksum(image.data(), image.size()))};
+  std::vector<Offset<fb::Kernel>> kernels;
+  for (const std::string &symbol : kernelSymbols) {
+    auto text = builder.CreateString(symbol);
+    kernels.push_back(fb::CreateKernel(builder, text, text, 0));
+  }
+  std::vector<Offset<fb::Entry>> entries;
+  for (const EntrySpec &entry : spec.entries) {
+    entries.push_back(buildEntry(builder, entry));
+  }
+  auto producer = builder.CreateString("test"), hash = builder.CreateString("0"),
+       target = builder.CreateString(spec.target);
+  auto symbols = builder.CreateVectorOfStrings(spec.symbols);
+  auto weightList = builder.CreateVector(weights);
+  auto derivedList = builder.CreateVector(derived);
+  auto stateList = builder.CreateVector(states);
+  auto imageList = builder.CreateVector(images);
+  auto kernelList = builder.CreateVector(kernels);
+  auto entryList = builder.CreateVector(entries);
+  fb::FinishModuleBuffer(builder, fb::CreateModule(builder, producer, hash, target, symbols, weightList, derivedList,
+                                                   stateList, imageList, kernelList, entryList, spec.maxContext));
+  format::FileHeader header = format::makeHeader(builder.GetBufferPointer(), builder.GetSize(), data.size());
+  std::vector<uint8_t> file(header.dataOffset + data.size());
+  std::memcpy(file.data(), &header, sizeof(header));
+  std::memcpy(file.data() + header.tableOffset, builder.GetBufferPointer(), builder.GetSize());
+  std::copy(data.begin(), data.end(), file.begin() + static_cast<ptrdiff_t>(header.dataOffset));
+  return file;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "kimi-runtime-XXXXXX").string();
+  EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+  folder = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+}
+
+std::string TemporaryFolder::write(const std::string &name, const void *bytes, size_t size) const {
+  std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+  std::ofstream file(path(name), std::ios::binary);
+  file.write(static_cast<const char *>(bytes), static_cast<std::streamsize>(size));
+  EXPECT_TRUE(file.good());
+  return path(name);
+}
+
+kimi_status Runner::load(const std::vector<uint8_t> &bytes, const char *weightsFolder) {
+  kimi_module_options options = {weightsFolder};
+  return kimi_module_load(folder.write("module.kmod", bytes).c_str(), &options, &module);
+}
+
+kimi_status Runner::open(kimi_session_options options) {
+  options.threads = options.threads ? options.threads : 2;
+  return kimi_session_create(module, &options, &session);
+}
+
+Runner::~Runner() {
+  kimi_session_free(session);
+  kimi_module_free(module);
+}
+
+kimi_status Runner::run(const char *entry, std::vector<kimi_tensor> inputs, std::vector<kimi_tensor> outputs) {
+  return kimi_session_run(session, kimi_module_find_entry(module, entry), inputs.data(),
+                          static_cast<int32_t>(inputs.size()), outputs.data(), static_cast<int32_t>(outputs.size()));
+}
+
+static kimi_tensor makeTensor(kimi_dtype dtype, void *data, const std::vector<int64_t> &dims) {
+  kimi_tensor out = {};
+  out.dtype = dtype;
+  out.rank = static_cast<int32_t>(dims.size());
+  std::copy(dims.begin(), dims.end(), out.dims);
+  out.data = data;
+  return out;
+}
+
+kimi_tensor tensor(std::vector<float> &data, std::vector<int64_t> dims) {
+  return makeTensor(KIMI_F32, data.data(), dims);
+}
+
+kimi_tensor tensor(std::vector<int64_t> &data, std::vector<int64_t> dims) {
+  return makeTensor(KIMI_I64, data.data(), dims);
+}
+
+ModuleSpec twoLaunchModule() {
+  ModuleSpec module;
+  module.symbols = {"n", "m"};
+  EntrySpec entry{"main"};
+  std::vector<fb::Dim> dims = {fb::Dim(-1, 0), fb::Dim(-1, 1)};
+  int32_t rows = entry.dim(0, 0), columns = entry.dim(0, 1), zero = entry.constant(0), one = entry.constant(1);
+  int32_t three = entry.constant(3), bytes = entry.mul(entry.mul(rows, columns), entry.constant(4));
+  entry.inputs = {{"x", fb::DType::F32, dims}, {"y", fb::DType::F32, dims}};
+  entry.outputs = {{"z", fb::DType::F32, dims, {rows, columns}}};
+  entry.arenaSize = bytes;
+  int32_t x = entry.buffer(fb::BufferKind::Input, 0), y = entry.buffer(fb::BufferKind::Input, 1);
+  int32_t z = entry.buffer(fb::BufferKind::Output, 0), sum = entry.buffer(fb::BufferKind::Arena, 0, zero, bytes);
+  auto whole = [&](int32_t buffer, bool written = false) {
+    return ArgSpec{buffer, zero, {rows, columns}, {columns, one}, written};
+  };
+  entry.launches = {{{fb::Variant(AddRows, -1, rows, one, one)}, {whole(x), whole(y), whole(sum, true)}},
+                    {{fb::Variant(Scale, -1, rows, columns, one)}, {whole(sum), whole(z, true), {-1, three}}}};
+  module.entries = {entry};
+  return module;
+}
+
+} // namespace kimi::test
