@@ -9,6 +9,34 @@
 
 include "mlir/Pass/PassBase.td"
 
+def TileToVector : Pass<"tile-to-vector", "mlir::ModuleOp"> {
+  let summary = "lower tile ops to loops of 1-D vectors over stack buffers";
+  let description = [{
+    `tile.alloc` becomes a 64-byte aligned `memref.alloca` at the start of the kernel (an error when the tiles of a kernel
+    exceed `stack-limit` bytes); `tile.load` and `tile.store` become vector copies with a slower path for boxes that stick
+    out of the buffer, transposing in registers where the tile runs across the rows of the buffer; `tile.map` and
+    `tile.reduce` become vector loops with a short vector for what is left of a row; `tile.mma` becomes a
+    register-blocked microkernel.
+
+    Before:
+    ```mlir
+    tile.fill %t, %zero : memref<64x128xf32, #tile.space<fragment>>, f32
+    ```
+    After (8 lanes):
+    ```mlir
+    %v = vector.broadcast %zero : f32 to vector<8xf32>
+    scf.for %i = %c0 to %c8192 step %c8 { vector.store %v, %flat[%i] : memref<?xf32, strided<[1]>>, vector<8xf32> }
+    ```
+    Numeric effect: sums of `tile.reduce add` and `tile.mma` are reassociated, products and sums of `tile.mma` fused.
+  }];
+  let options = [
+    Option<"lanes", "lanes", "unsigned", /*default=*/"8", "f32 lanes of a vector register (a power of two)">,
+    Option<"stackLimit", "stack-limit", "int64_t", /*default=*/"512 * 1024", "bytes of tiles a kernel may use">
+  ];
+  let dependentDialects = ["mlir::arith::ArithDialect", "mlir::LLVM::LLVMDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::vector::VectorDialect"];
+}
+
 def TileKernelToLlvm : Pass<"tile-kernel-to-llvm", "mlir::ModuleOp"> {
   let summary = "make each tile.kernel an exported function of the kernel ABI";
   let description = [{

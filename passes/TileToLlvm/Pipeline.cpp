@@ -30,6 +30,9 @@ using namespace mlir;
 
 void kimi::buildTileToLlvmPipeline(OpPassManager &pm, const TileToLlvmOptions &options) {
   pm.addPass(createConvertLinalgToLoopsPass());
+  TileToVectorOptions vectors;
+  vectors.lanes = options.lanes;
+  pm.addPass(createTileToVector(vectors));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createTileKernelToLlvm());
