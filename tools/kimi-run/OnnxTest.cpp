@@ -7,7 +7,6 @@
 
 #include "tools/kimi-run/OnnxTest.h"
 #include "tools/kimi-run/Compare.h"
-#include "tools/kimi-run/OpenModel.h"
 #include "tools/kimi-run/Report.h"
 #include "tools/kimi-run/RunArrays.h"
 #include "tools/kimi-run/TensorProto.h"
@@ -118,8 +117,8 @@ namespace {
 class Runner {
 public:
   /// Lines make way for the JSON where that goes to stdout.
-  Runner(const Options &options, std::ostream &data, std::ostream &log)
-      : options(options), data(data), out(options.json == "-" ? log : data), log(log) {}
+  Runner(const Options &options, const OpenFunction &open, std::ostream &data, std::ostream &log)
+      : options(options), open(open), data(data), out(options.json == "-" ? log : data), log(log) {}
 
   void runFolder(const std::string &folder) {
     std::unique_ptr<Model> model;
@@ -130,7 +129,7 @@ public:
     }
     Options one = options;
     one.model = (fs::path(folder) / "model.onnx").string();
-    if (Status s = openModel(one, log, model)) {
+    if (Status s = open(one, log, model)) {
       return broken(folder, s.message());
     }
     if (Status s = selectEntry(*model, "", entry)) {
@@ -176,6 +175,7 @@ private:
   }
 
   const Options &options;
+  const OpenFunction &open;
   std::ostream &data, &out, &log;
   int passed = 0, failed = 0;
   bool mismatch = false;
@@ -183,8 +183,8 @@ private:
 };
 } // namespace
 
-Exit runOnnxTests(const Options &options, std::ostream &out, std::ostream &log) {
-  Runner runner(options, out, log);
+Exit runOnnxTests(const Options &options, std::ostream &out, std::ostream &log, const OpenFunction &open) {
+  Runner runner(options, open, out, log);
   for (const std::string &folder : options.onnxTests) {
     runner.runFolder(folder);
   }

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/kimi-run/Compare.h"
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <gtest/gtest.h>
 
 using namespace kimi::run;
@@ -17,7 +17,7 @@ HostTensor floats(std::vector<float> values, std::vector<int64_t> dims = {}) {
   HostTensor tensor;
   dims = dims.empty() ? std::vector<int64_t>{static_cast<int64_t>(values.size())} : dims;
   EXPECT_FALSE(HostTensor::create(KIMI_F32, dims, tensor));
-  std::memcpy(tensor.data(), values.data(), tensor.bytes());
+  std::copy(values.begin(), values.end(), static_cast<float *>(tensor.data()));
   return tensor;
 }
 

@@ -46,7 +46,7 @@ const std::string varied[] = {
     "\xE3\x81\xAB\xE3\x81\xBB\xE3\x82\x93",
     "\xF0\x9F\x98\x80\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA7 "
     "\xF0\x9F\x87\xA9\xF0\x9F\x87\xAA",
-    std::string("zero\0byte\x01\x02\x1B[0m\x7F", 18),
+    std::string("zero\0byte\x01\x02\x1B[0m\x7F", 16),
     "non-breaking\xC2\xA0space \xE2\x80\xA8line\xE3\x80\x80wide",
     "a<|endoftext|>b <|endoftext|",
     "\xFF\xFE broken \xC3 \xE2\x82 \xF0\x9F\x98 \xED\xA0\x80 \xC0\x80 end\xF0",
@@ -147,6 +147,41 @@ TEST(MiniTokenizer, JsonAndPlainFilesAgree) {
   ASSERT_TRUE(plain) << error;
   for (const std::string &sample : varied) {
     EXPECT_EQ(encode(*json, sample), encode(*plain, sample));
+  }
+}
+
+TEST(MiniTokenizer, DamagedFilesAreErrorsOrTokenizers) {
+  std::string error;
+  auto text = readFile(KIMI_MODELS_DIR "/gpt2/mini/tokenizer.json", 1 << 20, error);
+  ASSERT_TRUE(text) << error;
+  std::mt19937_64 random(11);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::string damaged = *text;
+    for (uint64_t edits = 1 + random() % 3; edits > 0; --edits) {
+      // Most of the file is vocabulary; every other edit falls on the head, where the kinds are.
+      size_t at = random() % (random() % 2 ? damaged.size() : 1500);
+      switch (random() % 3) {
+      case 0:
+        damaged[at] = static_cast<char>(random());
+        break;
+      case 1:
+        damaged.erase(at, random() % 40);
+        break;
+      default:
+        damaged.insert(at, damaged.substr(random() % damaged.size(), random() % 40));
+      }
+    }
+    auto tokenizer = Tokenizer::fromJson(damaged, error);
+    if (!tokenizer) {
+      EXPECT_FALSE(error.empty());
+      continue;
+    }
+    for (const std::string &sample : varied) {
+      Ids ids;
+      if (tokenizer->encode(sample, ids, error)) {
+        tokenizer->decode(ids);
+      }
+    }
   }
 }
 } // namespace
