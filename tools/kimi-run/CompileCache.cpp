@@ -7,14 +7,15 @@
 
 #include "tools/kimi-run/CompileCache.h"
 #include "runtime/format/Header.h"
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
+#include <set>
 #include <spawn.h>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -64,8 +65,30 @@ Status cacheFolder(const std::string &given, std::string &folder) {
   return {};
 }
 
-/// The whole file, mapped.
-static Status hashFile(const std::string &path, uint64_t &hash, uint64_t &size) {
+/// Names of the files that the external data of a serialised ModelProto lie in. Looks for the entries' bytes (key
+/// "location", then the value) instead of parsing, which for a model with its weights inside would cost their size
+/// again.
+static std::set<std::string> externalFiles(std::string_view model) {
+  static constexpr std::string_view mark("\x0A\x08location\x12", 11);
+  std::set<std::string> names;
+  for (size_t at = model.find(mark); at != std::string_view::npos; at = model.find(mark, at + 1)) {
+    size_t length = 0, value = at + mark.size();
+    for (int shift = 0; value < model.size() && shift <= 14; shift += 7) { // A varint of up to three bytes.
+      auto byte = static_cast<unsigned char>(model[value++]);
+      length |= size_t(byte & 0x7F) << shift;
+      if (byte < 0x80) {
+        break;
+      }
+    }
+    if (length <= 4096 && length <= model.size() - value) {
+      names.emplace(model.substr(value, length));
+    }
+  }
+  return names;
+}
+
+/// Hashes the whole file, mapped.
+static Status hashFile(const std::string &path, uint64_t &hash, uint64_t &size, std::set<std::string> &external) {
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat info{};
   if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -73,7 +96,7 @@ static Status hashFile(const std::string &path, uint64_t &hash, uint64_t &size) 
     if (file >= 0) {
       ::close(file);
     }
-    return {KIMI_NOT_FOUND, path + ": " + why};
+    return {KIMI_BAD_FILE, path + ": " + why};
   }
   size = static_cast<uint64_t>(info.st_size);
   void *bytes = size ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
@@ -83,6 +106,7 @@ static Status hashFile(const std::string &path, uint64_t &hash, uint64_t &size) 
   }
   hash = format::checksum(bytes ? bytes : "", size);
   if (bytes) {
+    external = externalFiles({static_cast<const char *>(bytes), size});
     munmap(bytes, size);
   }
   return {};
@@ -111,29 +135,16 @@ static std::string processor() {
 Status cacheKey(const std::string &model, const std::string &compiler, const CompileOptions &options,
                 std::string &key) {
   uint64_t hash = 0, size = 0;
-  if (Status s = hashFile(model, hash, size)) {
+  std::set<std::string> external;
+  if (Status s = hashFile(model, hash, size, external)) {
     return s;
   }
-  // Small constants may lie in the external data, which the compiler reads: any file beside the model counts that is
-  // not plainly something else.
-  std::vector<std::string> data;
-  std::error_code code;
-  fs::path folder = fs::absolute(model, code).parent_path();
-  static const char *const others[] = {".onnx", ".kmod", ".json", ".txt", ".md", ".npy", ".npz", ".py", ".log", ".pb"};
-  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
-    std::string extension = it->path().extension().string();
-    std::error_code ignored;
-    if (it->is_regular_file(ignored) &&
-        std::find(std::begin(others), std::end(others), extension) == std::end(others)) {
-      data.push_back(identity(it->path()));
-    }
-  }
-  std::sort(data.begin(), data.end());
   std::string rest = std::string("kimi ") + kimi_version() + "\n" + identity(compiler) + options.cpu + "\n" +
                      (options.reference ? "reference\n" : "") + std::to_string(options.maxSeq) + "\n";
   rest += options.cpu == "native" ? processor() : "";
-  for (const std::string &file : data) {
-    rest += file;
+  // The compiler may read small constants from these.
+  for (const std::string &file : external) {
+    rest += identity(fs::path(model).parent_path() / file);
   }
   char name[64];
   std::snprintf(name, sizeof(name), "%016llx%016llx-%llu", static_cast<unsigned long long>(hash),
