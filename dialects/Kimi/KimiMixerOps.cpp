@@ -190,7 +190,8 @@ FailureOr<Value> AttentionOp::buildStep(OpBuilder &b, ValueRange states, Value p
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(*this);
   SmallVector<Value, 2> whole;
-  for (auto [rows, state] : llvm::zip_equal(ValueRange{getK(), getV()}, states)) {
+  Value fresh[] = {getK(), getV()};
+  for (auto [rows, state] : llvm::zip_equal(fresh, states)) {
     auto shape = llvm::to_vector(tensorType(rows).getShape());
     shape[2] = ShapedType::kDynamic;
     auto type = RankedTensorType::get(shape, tensorType(rows).getElementType());
