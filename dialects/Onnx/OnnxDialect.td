@@ -20,9 +20,20 @@ def OnnxDialect : Dialect {
   let description = [{
     One `onnx.node` per node of the file; node and value names are locations; the opset of each domain is on the
     module. A graph is a `func.func` whose arguments and results carry `onnx.name` and `onnx.dims`.
-    The module carries `onnx.opsets = {"ai.onnx" = 20 : i64, "com.microsoft" = 1 : i64}`, `onnx.ir_version`, and
-    `onnx.model_dir`-independent weight sources (see `kimi.weight`).
+    `onnx.name` is the port's name, `onnx.dims` has an extent (i64) or a name (string; "" if it has none, an expression
+    such as "past + seq" is allowed) for every dim, and is absent where the rank is unknown.
+    The module carries `onnx.opsets = {"ai.onnx" = 20 : i64, "com.microsoft" = 1 : i64}` and `onnx.ir_version`.
+
+    Constraints on these attributes:
+    - (D1) `onnx.opsets` is a dictionary of i64, `onnx.ir_version` an i64, both on a module.
+    - (D2) `onnx.name` is a string.
+    - (D3) `onnx.dims` is an array of strings and i64 with one entry per dim of a ranked tensor.
+    - (D4) no other attribute of this dialect is put on a module, argument or result.
   }];
+  let hasConstantMaterializer = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let useDefaultTypePrinterParser = 0;
 }
 
@@ -38,7 +49,8 @@ def Onnx_NoneOp : Onnx_Op<"none", [Pure]> {
 def Onnx_ConstantOp : Onnx_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>]> {
   let summary = "a small constant of the file";
   let description = [{
-    Constant nodes, and initializers of at most `kInlineConstantBytes` bytes; larger ones are `kimi.weight` symbols.
+    Constant nodes and initializers of at most 4096 bytes, or of at most 1024 integers or booleans; larger ones are
+    `kimi.weight` symbols.
     Example: `%0 = onnx.constant dense<[1, -1]> : tensor<2xi64>`.
   }];
   let arguments = (ins ElementsAttr:$value);
@@ -59,6 +71,13 @@ def Onnx_NodeOp : Onnx_Op<"node", [Pure]> {
     `onnx.yield`. An absent optional input is the result of `onnx.none`. Result types are what `value_info` and shape
     inference know: `tensor<*xf32>` where the rank is unknown, `tensor<*xnone>`-free: an unknown element type is `none`.
 
+    Constraints:
+    - (N1) `op_type` is not empty and `version` is at least 1.
+    - (N2) there is one name in `region_names` per region; names differ from each other and from those in `attrs`.
+    - (N3) operands, results and region arguments are tensors or `none`.
+    - (N4) every attribute in `attrs` is of a kind listed above, or a type.
+    - (N5) a region has one block, ended by `onnx.yield`.
+
     Example:
     ```mlir
     %0 = onnx.node "Softmax"(%x) {attrs = {axis = -1 : i64}, version = 13 : i64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
@@ -69,6 +88,7 @@ def Onnx_NodeOp : Onnx_Op<"node", [Pure]> {
   let results = (outs Variadic<AnyType>:$outputs);
   let regions = (region VariadicRegion<AnyRegion>:$bodies);
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
     /// The input at `index`, or null where it is absent or past the end of the list.
@@ -88,7 +108,7 @@ def Onnx_NodeOp : Onnx_Op<"node", [Pure]> {
   }];
 }
 
-def Onnx_YieldOp : Onnx_Op<"yield", [Pure, Terminator, ReturnLike]> {
+def Onnx_YieldOp : Onnx_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"NodeOp">]> {
   let summary = "the results of a subgraph";
   let description = [{ Ends a region of `onnx.node`. Example: `onnx.yield %a, %b : tensor<f32>, tensor<?xf32>`. }];
   let arguments = (ins Variadic<AnyType>:$values);
