@@ -56,6 +56,27 @@ BulkStripper::Message BulkStripper::child(Message parent, uint32_t field) {
   return Message::Other;
 }
 
+bool BulkStripper::isCommentary(Message parent, uint32_t field) {
+  switch (parent) {
+  case Message::Model:
+    return field == 6 || field == 14; // doc_string, metadata_props
+  case Message::Graph:
+    return field == 10 || field == 16;
+  case Message::Node:
+    return field == 6 || field == 9;
+  case Message::Attribute:
+    return field == 13;
+  case Message::Function:
+    return field == 8 || field == 14;
+  case Message::Tensor:
+    return field == 12 || field == 16;
+  case Message::Sparse:
+  case Message::Other:
+    return false;
+  }
+  return false;
+}
+
 bool BulkStripper::fail(StringRef body, size_t pos, const char *what) {
   problem = std::string(what) + " at byte " + std::to_string(body.data() + pos - file.data());
   return false;
@@ -79,7 +100,6 @@ bool BulkStripper::copy(Message kind, StringRef body, unsigned depth, std::strin
     return fail(body, 0, "subgraphs nested too deep");
   }
   bool sawRawData = false;
-  uint64_t items = 0;
   for (size_t pos = 0; pos < body.size();) {
     size_t start = pos;
     uint64_t tag = 0, length = 0;
@@ -115,8 +135,11 @@ bool BulkStripper::copy(Message kind, StringRef body, unsigned depth, std::strin
     pos += length;
     bool nested = (tag & 7) == kBytes;
 
-    if (kind == Message::Graph && ++items > 4 * kMaxGraphItems) {
-      return fail(body, start, "too many nodes, tensors and values in one graph");
+    if (++fields > kMaxFields) {
+      return fail(body, start, "too many nodes, tensors and values");
+    }
+    if (isCommentary(kind, field)) {
+      continue;
     }
     if (kind == Message::Tensor && field == kTensorSegment) {
       return fail(body, start, "a tensor in segments, which is not supported,");
@@ -139,10 +162,8 @@ bool BulkStripper::copy(Message kind, StringRef body, unsigned depth, std::strin
       }
     }
     Message inner = child(kind, field);
-    // A message no larger than the threshold cannot hold a large field, so most of the file is copied as it stands.
-    if (nested && inner != Message::Other && value.size() > kInlineConstantBytes) {
+    if (nested && inner != Message::Other) {
       std::string copied;
-      copied.reserve(value.size() < (1 << 20) ? value.size() : 0);
       if (!copy(inner, value, depth + 1, copied)) {
         return false;
       }

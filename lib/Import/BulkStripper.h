@@ -14,7 +14,7 @@
 namespace kimi {
 
 /// Copies a serialized ModelProto, replacing each `TensorProto.raw_data` of more than kInlineConstantBytes by a
-/// `segment` that holds its byte range in the file. So a file whose weights are inside is parsed without loading them,
+/// `segment` that holds its byte range in the file, and leaving out doc strings and metadata. So a file whose weights are inside is parsed without loading them,
 /// and protobuf's limit of 2 GiB holds only for the rest.
 class BulkStripper {
 public:
@@ -29,12 +29,15 @@ public:
 private:
   enum class Message { Model, Graph, Node, Attribute, Function, Sparse, Tensor, Other };
   static Message child(Message parent, uint32_t field);
+  /// Fields that say nothing about the computation, and are often most of the file.
+  static bool isCommentary(Message parent, uint32_t field);
   bool copy(Message kind, llvm::StringRef body, unsigned depth, std::string &out);
   bool readVarint(llvm::StringRef body, size_t &pos, uint64_t &value);
   bool fail(llvm::StringRef body, size_t pos, const char *what);
 
   llvm::StringRef file;
   std::string problem;
+  uint64_t fields = 0;
   llvm::DenseMap<uint64_t, uint64_t> bulk;
 };
 

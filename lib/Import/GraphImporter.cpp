@@ -254,7 +254,6 @@ void GraphImporter::importRegion(const GraphProto &graph, Region &region, Scope 
   scope.nodes = &graph.node();
   scope.prefix = parent.prefix;
   scope.block = &region.emplaceBlock();
-  // Attributes of the call are seen from subgraphs of the function too.
   scope.attributes = parent.attributes;
   addInitializers(graph, scope);
   addTypes(graph.value_info(), scope);
@@ -293,5 +292,11 @@ void GraphImporter::run() {
     errors.warn() << "training information is ignored";
   }
   readFunctions();
-  importMain(model.graph());
+  if (inlinedItems(model.graph().node()) > kMaxInlinedItems && !stopped) {
+    errors.report() << "more than " << kMaxInlinedItems << " nodes after functions are inlined";
+    stopped = true;
+  }
+  if (!stopped) {
+    importMain(model.graph());
+  }
 }

@@ -58,11 +58,11 @@ private:
     llvm::DenseMap<llvm::StringRef, mlir::Value> values;
     llvm::DenseMap<llvm::StringRef, Pending> initializers;
     llvm::DenseMap<llvm::StringRef, const ::onnx::TypeProto *> types;
-    /// Inlined functions: types of outputs, as the caller knows them; attributes of the call.
+    /// Inlined functions: types of outputs, as the caller knows them; attributes of the call (in its subgraphs too).
     llvm::DenseMap<llvm::StringRef, mlir::Type> outputTypes;
-    llvm::StringMap<BoundAttribute> attributes;
+    const llvm::StringMap<BoundAttribute> *attributes = nullptr;
     /// Node that makes each name, filled in for messages only.
-    llvm::DenseMap<llvm::StringRef, const ::onnx::NodeProto *> producers;
+    std::optional<llvm::DenseMap<llvm::StringRef, const ::onnx::NodeProto *>> producers;
   };
 
   // GraphImporter.cpp: the model and its graphs.
@@ -70,6 +70,13 @@ private:
                   llvm::StringRef what);
   bool readVersions();
   void readFunctions();
+
+  // FunctionSizes.cpp: what inlining will make, known before it starts.
+  uint64_t inlinedItems(const Nodes &nodes);
+  uint64_t inlinedItems(const ::onnx::FunctionProto &function);
+  const ::onnx::FunctionProto *findFunction(const ::onnx::NodeProto &node) const;
+
+  // GraphImporter.cpp, continued: graphs.
   void addInitializers(const ::onnx::GraphProto &graph, Scope &scope);
   void addTypes(const Values &values, Scope &scope);
   void importMain(const ::onnx::GraphProto &graph);
@@ -90,14 +97,17 @@ private:
   // Names.
   mlir::Value lookup(llvm::StringRef name, Scope &scope);
   mlir::Value materialize(llvm::StringRef name, const Pending &pending, Scope &scope);
+  /// A tensor with an `origin` seen before is the same weight again.
   mlir::Value emitTensor(mlir::OpBuilder &builder, const ImportedTensor &tensor, mlir::Location loc,
-                         llvm::StringRef name);
+                         llvm::StringRef name, const void *origin);
   void define(llvm::StringRef name, mlir::Value value, Scope &scope, llvm::StringRef what);
-  void reportMissing(llvm::StringRef name, Scope &scope, llvm::StringRef what);
+  /// `reader` says who reads the name: "node 'add' (Add) reads 'x'", "output 'y'".
+  void reportMissing(llvm::StringRef name, Scope &scope, llvm::StringRef reader);
   mlir::Type typeOf(llvm::StringRef name, Scope &scope);
   mlir::Value none();
   mlir::Location nodeLoc(const ::onnx::NodeProto &node, const Scope &scope);
   mlir::Location valueLoc(llvm::StringRef name, const Scope &scope);
+  mlir::StringAttr prefixed(llvm::StringRef name, const Scope &scope);
   std::string describe(const ::onnx::NodeProto &node, const Scope &scope);
   static llvm::StringRef normalDomain(llvm::StringRef domain) { return domain == "ai.onnx" ? "" : domain; }
   static std::string functionKey(llvm::StringRef domain, llvm::StringRef name, llvm::StringRef overload);
@@ -112,13 +122,19 @@ private:
   Opsets modelOpsets;
   llvm::StringMap<const ::onnx::FunctionProto *> functions;
   llvm::DenseMap<const ::onnx::FunctionProto *, Opsets> functionOpsets;
+  llvm::DenseMap<const ::onnx::FunctionProto *, uint64_t> functionItems;
   llvm::SmallVector<const ::onnx::FunctionProto *> callStack;
-  llvm::DenseSet<const ::onnx::FunctionProto *> reportedCycles;
+  /// Tensors within functions are converted once, however often the function is called.
+  llvm::DenseMap<const void *, ImportedTensor> functionTensors;
+  llvm::DenseMap<const void *, mlir::DenseElementsAttr> functionElements;
+  llvm::DenseMap<const void *, std::string> weightSymbols;
   llvm::StringSet<> symbols;
   Scope *mainScope = nullptr;
   mlir::Value noneValue;
-  uint64_t nodeCount = 0;
+  uint64_t nodeCount = 0, nameBytes = 0;
   unsigned depth = 0;
+  bool reportedOpset = false;
+  /// Set where going on would be endless; everything then returns.
   bool stopped = false;
 };
 

@@ -22,11 +22,13 @@ constexpr int64_t kMicrosoftOpset = 1;
 constexpr uint64_t kInlineConstantBytes = 4096;
 constexpr int64_t kInlineIntegers = 1024;
 
-/// Bytes of a model file apart from its large tensor contents (K3 with 497,220 tensors takes about a third of this).
+/// Bytes of a model file apart from large tensor contents, doc strings and metadata; fields of its nodes, graphs and
+/// tensors. A graph of a million nodes and half a million tensors takes about a fifth of either.
 constexpr uint64_t kMaxStructureBytes = uint64_t(1) << 30;
-/// Nodes after functions are inlined, and items of any one graph (nodes, initializers, value_info).
-constexpr uint64_t kMaxNodes = uint64_t(1) << 24;
-constexpr uint64_t kMaxGraphItems = uint64_t(1) << 24;
+constexpr uint64_t kMaxFields = uint64_t(1) << 26;
+/// Nodes, value types and attributes after functions are inlined, and bytes of the names made for them.
+constexpr uint64_t kMaxInlinedItems = uint64_t(1) << 23;
+constexpr uint64_t kMaxInlinedNameBytes = uint64_t(1) << 30;
 /// Subgraphs within subgraphs in the file, and subgraphs and function calls within each other while inlining.
 constexpr unsigned kMaxFileNesting = 64;
 constexpr unsigned kMaxInlineNesting = 256;

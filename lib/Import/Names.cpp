@@ -8,6 +8,7 @@
 #include "dialects/Kimi/KimiDialect.h"
 #include "dialects/Onnx/OnnxDialect.h"
 #include "lib/Import/GraphImporter.h"
+#include "lib/Import/ImportLimits.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -39,7 +40,8 @@ Value GraphImporter::materialize(StringRef name, const Pending &pending, Scope &
     } else {
       constants.setInsertionPointToStart(scope.block);
     }
-    value = emitTensor(constants, *tensor, valueLoc(name, scope), scope.prefix + name.str());
+    const void *origin = pending.dense ? static_cast<const void *>(pending.dense) : pending.sparse;
+    value = emitTensor(constants, *tensor, valueLoc(name, scope), scope.prefix + name.str(), origin);
     scope.lastConstant = value.getDefiningOp();
   } else {
     value = none();
@@ -48,15 +50,19 @@ Value GraphImporter::materialize(StringRef name, const Pending &pending, Scope &
   return value;
 }
 
-Value GraphImporter::emitTensor(OpBuilder &constants, const ImportedTensor &tensor, Location loc, StringRef name) {
+Value GraphImporter::emitTensor(OpBuilder &constants, const ImportedTensor &tensor, Location loc, StringRef name,
+                                const void *origin) {
   if (tensor.isConstant) {
     return kimi::onnx::ConstantOp::create(constants, loc, cast<ElementsAttr>(tensor.source));
   }
-  std::string symbol = name.str();
-  for (unsigned suffix = 1; !symbols.insert(symbol).second; ++suffix) {
-    symbol = name.str() + "_" + std::to_string(suffix);
+  std::string &symbol = weightSymbols[origin];
+  if (symbol.empty()) {
+    symbol = name.str();
+    for (unsigned suffix = 1; !symbols.insert(symbol).second; ++suffix) {
+      symbol = name.str() + "_" + std::to_string(suffix);
+    }
+    WeightOp::create(weightBuilder, loc, symbol, tensor.type, tensor.source);
   }
-  WeightOp::create(weightBuilder, loc, symbol, tensor.type, tensor.source);
   return WeightRefOp::create(constants, loc, tensor.type, symbol);
 }
 
@@ -68,22 +74,23 @@ void GraphImporter::define(StringRef name, Value value, Scope &scope, StringRef 
   }
 }
 
-void GraphImporter::reportMissing(StringRef name, Scope &scope, StringRef what) {
+void GraphImporter::reportMissing(StringRef name, Scope &scope, StringRef reader) {
   for (Scope *s = &scope; s; s = s->parent) {
-    if (s->producers.empty()) {
+    if (!s->producers) {
+      s->producers.emplace();
       for (const NodeProto &node : *s->nodes) {
         for (const std::string &output : node.output()) {
-          s->producers.try_emplace(output, &node);
+          s->producers->try_emplace(output, &node);
         }
       }
     }
-    if (const NodeProto *producer = s->producers.lookup(name)) {
-      errors.report() << what << " reads '" << name << "', which is made only later, by " << describe(*producer, *s)
+    if (const NodeProto *producer = s->producers->lookup(name)) {
+      errors.report() << reader << ", which is made only later, by " << describe(*producer, *s)
                       << "; nodes must be in topological order";
       return;
     }
   }
-  errors.report() << what << " reads '" << name << "', which nothing makes: no node, initializer or input has this name";
+  errors.report() << reader << ": no node, initializer or input makes this value";
 }
 
 Type GraphImporter::typeOf(StringRef name, Scope &scope) {
@@ -104,9 +111,16 @@ Value GraphImporter::none() {
   return noneValue;
 }
 
-Location GraphImporter::valueLoc(StringRef name, const Scope &scope) {
-  return NameLoc::get(builder.getStringAttr(scope.prefix + name));
+StringAttr GraphImporter::prefixed(StringRef name, const Scope &scope) {
+  nameBytes += scope.prefix.empty() ? 0 : scope.prefix.size() + name.size();
+  if (nameBytes > kMaxInlinedNameBytes && !stopped) {
+    errors.report() << "names of inlined nodes take more than " << kMaxInlinedNameBytes << " bytes";
+    stopped = true;
+  }
+  return builder.getStringAttr(scope.prefix + name);
 }
+
+Location GraphImporter::valueLoc(StringRef name, const Scope &scope) { return NameLoc::get(prefixed(name, scope)); }
 
 /// The node's name around the name of its first output; one of them where the other is absent.
 Location GraphImporter::nodeLoc(const NodeProto &node, const Scope &scope) {
@@ -114,7 +128,7 @@ Location GraphImporter::nodeLoc(const NodeProto &node, const Scope &scope) {
   if (node.name().empty()) {
     return valueLoc(hasOutput ? node.output(0) : node.op_type(), scope);
   }
-  StringAttr name = builder.getStringAttr(scope.prefix + node.name());
+  StringAttr name = prefixed(node.name(), scope);
   return hasOutput ? NameLoc::get(name, valueLoc(node.output(0), scope)) : NameLoc::get(name);
 }
 

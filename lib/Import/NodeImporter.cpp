@@ -62,8 +62,8 @@ void GraphImporter::importNodes(Scope &scope) {
     if (stopped) {
       return;
     }
-    if (++nodeCount > kMaxNodes) {
-      errors.report() << "more than " << kMaxNodes << " nodes after functions are inlined";
+    if (++nodeCount > kMaxInlinedItems) {
+      errors.report() << "more than " << kMaxInlinedItems << " nodes after functions are inlined";
       stopped = true;
       return;
     }
@@ -88,10 +88,12 @@ SmallVector<GraphImporter::BoundAttribute> GraphImporter::bindAttributes(const N
       continue;
     }
     // A reference to an attribute that the call leaves out leaves the node's attribute out.
-    auto found = scope.attributes.find(attribute.ref_attr_name());
-    if (found != scope.attributes.end()) {
-      bound.push_back({attribute.name(), found->second.proto, found->second.scope});
-    } else if (callStack.empty()) {
+    if (scope.attributes) {
+      auto found = scope.attributes->find(attribute.ref_attr_name());
+      if (found != scope.attributes->end()) {
+        bound.push_back({attribute.name(), found->second.proto, found->second.scope});
+      }
+    } else {
       errors.report() << describe(node, scope) << ": attribute '" << attribute.name() << "' refers to attribute '"
                       << attribute.ref_attr_name() << "' of a function, but the node is in none";
     }
@@ -103,7 +105,6 @@ void GraphImporter::importNode(const NodeProto &node, Scope &scope) {
   std::string what = describe(node, scope);
   if (node.op_type().empty()) {
     errors.report() << what << " has no op_type";
-    return;
   }
   StringRef domain = normalDomain(node.domain());
   SmallVector<BoundAttribute> attributes = bindAttributes(node, scope);
@@ -112,16 +113,14 @@ void GraphImporter::importNode(const NodeProto &node, Scope &scope) {
   for (const std::string &name : node.input()) {
     Value value = name.empty() ? none() : lookup(name, scope);
     if (!value) {
-      reportMissing(name, scope, what);
+      reportMissing(name, scope, what + " reads '" + name + "'");
       value = none();
     }
     inputs.push_back(value);
   }
 
-  auto function = functions.empty() ? functions.end()
-                                    : functions.find(functionKey(domain, node.op_type(), node.overload()));
-  if (function != functions.end()) {
-    importCall(node, *function->second, attributes, inputs, scope);
+  if (const FunctionProto *function = findFunction(node)) {
+    importCall(node, *function, attributes, inputs, scope);
     return;
   }
   if (domain.empty() && node.op_type() == "Constant") {
@@ -129,9 +128,9 @@ void GraphImporter::importNode(const NodeProto &node, Scope &scope) {
     return;
   }
   std::optional<int64_t> version = versionOf(domain, scope);
-  if (!version) {
+  if (!version && !reportedOpset) {
     errors.report() << what << ": the model imports no opset of ai.onnx";
-    return;
+    reportedOpset = true;
   }
 
   NamedAttrList attrs;
@@ -151,7 +150,7 @@ void GraphImporter::importNode(const NodeProto &node, Scope &scope) {
   }
   auto op = kimi::onnx::NodeOp::create(
       builder, nodeLoc(node, scope), types, builder.getStringAttr(node.op_type()), builder.getStringAttr(domain),
-      builder.getI64IntegerAttr(*version), attrs.getDictionary(context),
+      builder.getI64IntegerAttr(version.value_or(kMinOpset)), attrs.getDictionary(context),
       regionNames.empty() ? ArrayAttr() : builder.getArrayAttr(regionNames), inputs, graphs.size());
   if (!graphs.empty() && ++depth > kMaxInlineNesting) {
     errors.report() << what << ": subgraphs and function calls nested more than " << kMaxInlineNesting << " deep";
@@ -195,8 +194,13 @@ Attribute GraphImporter::importAttribute(const BoundAttribute &bound, StringRef 
     return builder.getArrayAttr(values);
   }
   case AttributeProto::TENSOR: {
-    FailureOr<DenseElementsAttr> value = tensors.elements(attribute.t(), what.str() + ": attribute '" + bound.name.str() + "'");
-    return succeeded(value) ? Attribute(*value) : Attribute();
+    DenseElementsAttr &known = functionElements[&attribute];
+    if (!known) {
+      FailureOr<DenseElementsAttr> value =
+          tensors.elements(attribute.t(), what.str() + ": attribute '" + bound.name.str() + "'");
+      known = succeeded(value) ? *value : DenseElementsAttr();
+    }
+    return known;
   }
   case AttributeProto::TYPE_PROTO: {
     Type type = tensors.valueType(attribute.tp(), what.str() + ": attribute '" + bound.name.str() + "'");
@@ -238,7 +242,9 @@ void GraphImporter::importConstant(const NodeProto &node, ArrayRef<BoundAttribut
   AttributeProto::AttributeType kind = kindOf(attribute);
   FailureOr<ImportedTensor> value = failure();
   if (name == "value" && kind == AttributeProto::TENSOR) {
-    value = tensors.tensor(attribute.t(), what);
+    ImportedTensor &known = functionTensors[&attribute];
+    value = known.source ? FailureOr<ImportedTensor>(known) : tensors.tensor(attribute.t(), what);
+    known = succeeded(value) ? *value : ImportedTensor();
   } else if (name == "sparse_value" && attribute.has_sparse_tensor()) {
     value = tensors.sparse(attribute.sparse_tensor(), what);
   } else if (name == "value_int" && kind == AttributeProto::INT) {
@@ -258,9 +264,10 @@ void GraphImporter::importConstant(const NodeProto &node, ArrayRef<BoundAttribut
                     << "' is no value of a Constant; value, sparse_value, value_int(s) and value_float(s) are";
   }
   // Keep going with a stand-in, so that users of the value are not reported too.
-  define(node.output(0),
-         succeeded(value) ? emitTensor(builder, *value, nodeLoc(node, scope), scope.prefix + node.output(0)) : none(),
-         scope, what);
+  Value result = succeeded(value) ? emitTensor(builder, *value, nodeLoc(node, scope), scope.prefix + node.output(0),
+                                               &attribute)
+                                  : none();
+  define(node.output(0), result, scope, what);
 }
 
 void GraphImporter::importCall(const NodeProto &node, const FunctionProto &function,
@@ -274,17 +281,6 @@ void GraphImporter::importCall(const NodeProto &node, const FunctionProto &funct
       }
     }
   };
-  auto again = llvm::find(callStack, &function);
-  if (again != callStack.end()) {
-    if (reportedCycles.insert(&function).second) {
-      std::string cycle;
-      for (const FunctionProto *step : llvm::make_range(again, callStack.end())) {
-        cycle += step->name() + " -> ";
-      }
-      errors.report() << what << ": functions call each other in a cycle: " << cycle << function.name();
-    }
-    return defineMissing();
-  }
   if (++depth > kMaxInlineNesting) {
     errors.report() << what << ": subgraphs and function calls nested more than " << kMaxInlineNesting << " deep";
     stopped = true;
@@ -306,12 +302,14 @@ void GraphImporter::importCall(const NodeProto &node, const FunctionProto &funct
                        : node.output_size() > 0 ? StringRef(node.output(0))
                                                 : StringRef(node.op_type());
   scope.prefix = caller.prefix + callName.str() + "/";
+  llvm::StringMap<BoundAttribute> given;
   for (const AttributeProto &fallback : function.attribute_proto()) {
-    scope.attributes.try_emplace(fallback.name(), BoundAttribute{fallback.name(), &fallback, &scope});
+    given.try_emplace(fallback.name(), BoundAttribute{fallback.name(), &fallback, &scope});
   }
   for (const BoundAttribute &attribute : attributes) {
-    scope.attributes.insert_or_assign(attribute.name, attribute);
+    given.insert_or_assign(attribute.name, attribute);
   }
+  scope.attributes = &given;
   addTypes(function.value_info(), scope);
   for (int i = 0; i < function.input_size(); ++i) {
     define(function.input(i), i < static_cast<int>(inputs.size()) ? inputs[i] : none(), scope, what);
@@ -323,9 +321,7 @@ void GraphImporter::importCall(const NodeProto &node, const FunctionProto &funct
     }
   }
 
-  callStack.push_back(&function);
   importNodes(scope);
-  callStack.pop_back();
   --depth;
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty()) {
@@ -333,7 +329,8 @@ void GraphImporter::importCall(const NodeProto &node, const FunctionProto &funct
     }
     Value value = lookup(function.output(i), scope);
     if (!value && !stopped) {
-      reportMissing(function.output(i), scope, what + ": output of function '" + function.name() + "'");
+      reportMissing(function.output(i), scope,
+                    what + ": output '" + function.output(i) + "' of function '" + function.name() + "'");
     }
     define(node.output(i), value ? value : none(), caller, what);
   }

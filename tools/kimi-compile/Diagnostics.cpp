@@ -55,7 +55,8 @@ static void print(const Diagnostic &diagnostic, StringRef tool) {
   std::string message = diagnostic.str();
   llvm::errs() << tool << ": " << severityName(diagnostic.getSeverity()) << ": ";
   // Messages that name their node themselves need no second name.
-  if (!where.empty() && !StringRef(message).starts_with("node '")) {
+  bool namesNode = StringRef(where).starts_with("node '") && StringRef(message).starts_with("node '");
+  if (!where.empty() && !namesNode) {
     llvm::errs() << where << ": ";
   }
   llvm::errs() << message << "\n";
