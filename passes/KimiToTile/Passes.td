@@ -9,4 +9,65 @@
 
 include "mlir/Pass/PassBase.td"
 
+def KimiGeneralizeTensorOps : Pass<"kimi-generalize-tensor-ops", "mlir::ModuleOp"> {
+  let summary = "bring tensor work of every kind to linalg.generic, constants to weights, transposes to their producers";
+  let description = [{
+    Named linalg ops, `tensor.concat`, `tensor.pad`, `tensor.insert_slice`, `tensor.generate`, `tensor.from_elements` and
+    `tensor.splat` become `linalg.generic`, so that one pass makes kernels of them all. Tensor constants become inline
+    `kimi.weight` symbols (a splat that only feeds `linalg.generic` stays). A `linalg.transpose` that is the only user of
+    a `linalg.generic` is folded into its output map; other transposes stay, they are views.
+
+    Before: `%c = tensor.concat dim(1) %a, %b : (tensor<2x3xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>`
+
+    After: a `linalg.generic` over 2x8 that reads `%a` or `%b` by its column.
+
+    Numeric effect: exact.
+  }];
+  let dependentDialects = ["mlir::linalg::LinalgDialect", "mlir::scf::SCFDialect", "mlir::tensor::TensorDialect",
+                           "mlir::arith::ArithDialect", "kimi::KimiDialect"];
+}
+
+def KimiMaterializeViews : Pass<"kimi-materialize-views", "mlir::ModuleOp"> {
+  let summary = "copy where a reshape or a result cannot be a view";
+  let description = [{
+    Between kernels a tensor is a strided view of a buffer. A `tensor.collapse_shape` of axes that are not one run of
+    memory needs a copy first, and so does a function result that is not the whole of a freshly computed buffer (an
+    input, a weight, a slice, the same value returned twice), and an input of `kimi.loops` with gaps that the body
+    handles as a whole. Each becomes a copying `linalg.generic`. Run after --kimi-generalize-tensor-ops.
+
+    Before: `%t = linalg.transpose ins(%x : tensor<4x8xf32>) ...; %f = tensor.collapse_shape %t [[0, 1]] : ...`
+
+    After: the transpose is read by a `linalg.generic` that writes a new tensor<8x4xf32>, which is collapsed.
+
+    Numeric effect: exact.
+  }];
+  let dependentDialects = ["mlir::linalg::LinalgDialect", "mlir::tensor::TensorDialect", "mlir::arith::ArithDialect"];
+}
+
+def KimiOutlineGeneric : Pass<"kimi-outline-generic", "mlir::ModuleOp"> {
+  let summary = "make a kernel of plain loops from each linalg.generic, kimi.loops and kimi.cache_append";
+  let description = [{
+    A kernel's tasks share the rows (all parallel loops but the innermost, or pieces of a long innermost loop), at least
+    `task-work` element operations each; reductions are loops inside, with the accumulator in registers. Fills that
+    initialise a reduction, scalars and lookups (`tensor.extract`) move into the kernel. `kimi.cache_append` becomes a
+    copy into the state (key and value of one layer in one launch) and a `kimi.state_view`.
+
+    Before:
+    ```mlir
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+        ins(%x : tensor<?x768xf32>) outs(%e : tensor<?x768xf32>) { ... math.tanh ... }
+    ```
+    After:
+    ```mlir
+    tile.kernel @map_tanh(%x: memref<?x768xf32, strided<[768, 1], offset: ?>>, %y: memref<...>) { scf.for ... }
+    %y = kimi.dispatch [@map_tanh] grid(%tasks, %c1, %c1) ins(%x : tensor<?x768xf32>) dims(%t) -> tensor<?x768xf32>
+    ```
+    Numeric effect: exact (sums keep their order).
+  }];
+  let options = [Option<"taskWork", "task-work", "int64_t", "16384", "element operations that make a task worth its start">];
+  let statistics = [Statistic<"numDispatches", "dispatches", "launches made">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect"];
+}
+
 #endif // KIMI_PASSES_KIMI_TO_TILE_PASSES

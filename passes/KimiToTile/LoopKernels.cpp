@@ -1,0 +1,153 @@
+//===- LoopKernels.cpp - kimi.loops, cache_append and pack_weight as kernels
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/KimiToTile/LoopKernels.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "passes/KimiToTile/TaskLoop.h"
+
+using namespace mlir;
+using namespace kimi;
+
+namespace {
+/// `buffer` as the type that the body of a kimi.loops expects; itself where the body only loads, stores and asks extents.
+Value asBodyExpects(KernelWriter &writer, Value buffer, BlockArgument argument) {
+  bool byElement = llvm::all_of(argument.getUsers(), [](Operation *user) {
+    return isa<memref::LoadOp, memref::StoreOp, memref::DimOp>(user);
+  });
+  if (byElement || buffer.getType() == argument.getType()) {
+    return buffer;
+  }
+  return memref::CastOp::create(writer.body(), writer.loc(), argument.getType(), buffer);
+}
+} // namespace
+
+LogicalResult kimi::outlineLoops(HostContext &context, LoopsOp op) {
+  KernelWriter writer(context, op);
+  OpBuilder &b = writer.body();
+  Block &body = op.getBody().front();
+  IRMapping mapping;
+  unsigned next = 0;
+  auto map = [&](Value value) { mapping.map(body.getArgument(next++), value); };
+  auto mapBuffer = [&](Value buffer) { map(asBodyExpects(writer, buffer, body.getArgument(next))); };
+  for (Value input : op.getInputs()) {
+    Value buffer = writer.input(input);
+    if (!buffer) {
+      writer.abandon();
+      return failure();
+    }
+    mapBuffer(buffer);
+  }
+  for (Value result : op.getResults()) {
+    mapBuffer(writer.result(cast<RankedTensorType>(result.getType()), context.scalars.shape(result)));
+  }
+  for (Value scalar : op.getScalars()) {
+    map(writer.scalar(context.scalars.of(scalar)));
+  }
+  SymbolicDim tasks(1);
+  if (op.getRows()) {
+    tasks = context.scalars.of(op.getRows());
+    map(tile::BlockIdOp::create(b, writer.loc(), b.getIndexType(), uint64_t(0)));
+  }
+  for (Operation &inner : body.without_terminator()) {
+    b.clone(inner, mapping)->walk([&](Operation *copy) { copy->setLoc(writer.loc()); });
+  }
+  auto name = op->getAttrOfType<StringAttr>("kimi.name");
+  KernelWriter::Variant variant{writer.finish(name ? "loops_" + name.str() : "loops"), SymbolicDim(1), tasks};
+  context.replace(op, writer.dispatch(variant).getResults());
+  return success();
+}
+
+LogicalResult kimi::outlineAppends(HostContext &context, ArrayRef<CacheAppendOp> appends, int64_t taskWork) {
+  CacheAppendOp first = appends.front(); // the rows of all are ready here
+  int64_t grows = first.getState().getType().getGrows();
+  SmallVector<SymbolicDim> sizes = context.scalars.shape(first.getRows());
+  SymbolicDim past = context.scalars.of(first.getPast());
+  KernelWriter writer(context, first);
+  OpBuilder &b = writer.body();
+  Location loc = writer.loc();
+  SmallVector<std::pair<Value, Value>> copies;
+  for (CacheAppendOp append : appends) {
+    Value rows = writer.input(append.getRows());
+    if (!rows) {
+      writer.abandon();
+      return failure();
+    }
+    copies.emplace_back(rows, Value());
+  }
+  for (unsigned i = 0; i < appends.size(); ++i) {
+    CacheAppendOp append = appends[i];
+    copies[i].second = writer.state(append.getState(), sizes.front());
+  }
+  Value start = writer.scalar(past);
+  SmallVector<Value> bounds;
+  for (int64_t axis = 0; axis < static_cast<int64_t>(sizes.size()); ++axis) {
+    bounds.push_back(writer.extent(copies[0].first, axis));
+  }
+  TaskLoop tasks(sizes, SymbolicDim(copies.size()), taskWork);
+  tasks.build(writer, bounds, [&](ArrayRef<Value> point) {
+    SmallVector<Value> target(point);
+    target[grows] = arith::AddIOp::create(b, loc, point[grows], start);
+    for (auto [rows, state] : copies) {
+      Value element = memref::LoadOp::create(b, loc, rows, point);
+      memref::StoreOp::create(b, loc, element, state, target);
+    }
+  });
+  std::string stem = copies.size() > 1 ? "append_" + std::to_string(copies.size()) : "append";
+  KernelWriter::Variant variant{writer.finish(stem), SymbolicDim(1), tasks.tasks()};
+  writer.dispatch(variant);
+  OpBuilder at(first);
+  for (CacheAppendOp append : appends) {
+    auto type = cast<RankedTensorType>(append.getType());
+    SmallVector<Value> dims;
+    for (auto [axis, size] : llvm::enumerate(context.scalars.shape(append.getResult()))) {
+      if (type.isDynamicDim(axis)) {
+        dims.push_back(context.scalars.materialize(at, append.getLoc(), size));
+      }
+    }
+    Value view = StateViewOp::create(at, append.getLoc(), type, append.getState(), dims);
+    context.replace(append, view);
+  }
+  return success();
+}
+
+LogicalResult kimi::outlinePack(HostContext &context, PackWeightOp op) {
+  KernelWriter writer(context, op);
+  OpBuilder &b = writer.body();
+  Location loc = writer.loc();
+  Value w = writer.input(op.getW());
+  if (!w) {
+    writer.abandon();
+    return failure();
+  }
+  auto type = cast<RankedTensorType>(op.getType());
+  SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getW());
+  int64_t panel = op.getPanel();
+  bool transposed = op.getTranspose();
+  SymbolicDim rows = sizes[transposed ? 1 : 0], columns = sizes[transposed ? 0 : 1];
+  Value packed = writer.result(type, {SymbolicDim::ceilDiv(columns, panel), rows, SymbolicDim(panel)});
+  Value k = writer.extent(w, transposed ? 1 : 0), n = writer.extent(w, transposed ? 0 : 1);
+  Value zero = writer.constant(0), one = writer.constant(1), lanes = writer.constant(panel);
+  Value index = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(0));
+  Value first = arith::MulIOp::create(b, loc, index, lanes);
+  Value lastColumn = arith::SubIOp::create(b, loc, n, one);
+  Value nothing = arith::ConstantOp::create(b, loc, b.getZeroAttr(type.getElementType()));
+  buildLoop(b, loc, zero, k, one, [&](Value row) {
+    buildLoop(b, loc, zero, lanes, one, [&](Value lane) {
+      Value column = arith::AddIOp::create(b, loc, first, lane);
+      Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, column, n);
+      Value from = arith::MinUIOp::create(b, loc, column, lastColumn);
+      Value element = memref::LoadOp::create(b, loc, w, transposed ? ValueRange{from, row} : ValueRange{row, from});
+      element = arith::SelectOp::create(b, loc, inside, element, nothing);
+      memref::StoreOp::create(b, loc, element, packed, ValueRange{index, row, lane});
+    });
+  });
+  std::string stem = "pack_" + std::to_string(panel) + (transposed ? "_transposed" : "");
+  KernelWriter::Variant variant{writer.finish(stem), SymbolicDim(1), SymbolicDim::ceilDiv(columns, panel)};
+  context.replace(op, writer.dispatch(variant).getResults());
+  return success();
+}
