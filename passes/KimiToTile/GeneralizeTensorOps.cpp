@@ -201,10 +201,23 @@ bool onlyInitializes(linalg::FillOp fill) {
   });
 }
 
+/// True where a kernel that is already written reads `tensor` or a view of it: its strides must stay as they are.
+bool feedsDispatch(Value tensor) {
+  return llvm::any_of(tensor.getUsers(), [](Operation *user) {
+    if (isa<DispatchOp>(user)) {
+      return true;
+    }
+    bool view = isa<tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp,
+                    linalg::TransposeOp, linalg::BroadcastOp>(user);
+    return view && feedsDispatch(user->getResult(0));
+  });
+}
+
 /// Writes the result of `transpose`'s producer in the transposed order, where nothing else reads it.
 bool foldIntoProducer(linalg::TransposeOp transpose) {
   auto generic = transpose.getInput().getDefiningOp<linalg::GenericOp>();
-  if (!generic || !transpose.getInput().hasOneUse() || generic->getNumResults() != 1) {
+  if (!generic || !transpose.getInput().hasOneUse() || generic->getNumResults() != 1 ||
+      feedsDispatch(transpose->getResult(0))) {
     return false;
   }
   OpOperand *init = generic.getDpsInitOperand(0);
