@@ -8,6 +8,7 @@
 #include "runtime/format/Header.h"
 #include "runtime/format/Verify.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 using namespace kimi;
@@ -15,12 +16,14 @@ using namespace kimi::test;
 
 namespace {
 
-/// The bytes at an address that is aligned as a mapped file is, with nothing readable behind them for a sanitizer.
+/// The bytes at an address that is aligned as a mapped file is.
 class AlignedFile {
 public:
   explicit AlignedFile(const std::vector<uint8_t> &bytes) : size(bytes.size()) {
-    start = static_cast<uint8_t *>(std::aligned_alloc(4096, format::alignTo(size + 1, 4096)));
-    std::memcpy(start, bytes.data(), size);
+    void *memory = nullptr; // of this size exactly, so that a sanitizer sees a read past the end
+    EXPECT_EQ(posix_memalign(&memory, format::tableAlignment, size), 0);
+    start = static_cast<uint8_t *>(memory);
+    std::copy(bytes.begin(), bytes.end(), start);
   }
   ~AlignedFile() { std::free(start); }
   AlignedFile(const AlignedFile &) = delete;
