@@ -202,8 +202,8 @@ kimi_status kimi_session_create(const kimi_module *module, const kimi_session_op
     }
     *out = nullptr;
     auto session = std::make_unique<kimi_session>();
-    if (Status s = kimi::Session::create(*module->module, options ? *options : kimi_session_options{},
-                                         session->session)) {
+    if (Status s =
+            kimi::Session::create(*module->module, options ? *options : kimi_session_options{}, session->session)) {
       return s;
     }
     *out = session.release();
@@ -244,9 +244,7 @@ kimi_status kimi_session_reset(kimi_session *session) {
 }
 
 kimi_status kimi_session_truncate(kimi_session *session, int64_t length) {
-  return guarded([&] {
-    return session ? session->session->truncate(length) : invalidArgument("there is no session");
-  });
+  return guarded([&] { return session ? session->session->truncate(length) : invalidArgument("there is no session"); });
 }
 
 kimi_status kimi_session_memory(const kimi_session *session, kimi_memory *out) {

@@ -142,7 +142,9 @@ private:
       for (uint32_t axis = 0; axis < port.dims()->size(); ++axis) {
         const fb::Dim &dim = *port.dims()->Get(axis);
         out << (axis ? ", " : "")
-            << (dim.extent() >= 0 ? std::to_string(dim.extent()) : dim.symbol() >= 0 ? inputDim(i, axis) : "?");
+            << (dim.extent() >= 0   ? std::to_string(dim.extent())
+                : dim.symbol() >= 0 ? inputDim(i, axis)
+                                    : "?");
       }
       out << "]" << role(port) << "\n";
     }
@@ -270,7 +272,8 @@ std::string describe(const Module &it) {
   }
   for (uint32_t i = 0; i < lengthOf(module.kernels()); ++i) {
     const fb::Kernel &kernel = *module.kernels()->Get(i);
-    out << "kernel " << kernel.name()->str() << ": " << kernel.symbol()->str() << " in image " << kernel.image() << "\n";
+    out << "kernel " << kernel.name()->str() << ": " << kernel.symbol()->str() << " in image " << kernel.image()
+        << "\n";
   }
   for (int32_t i = 0; i < it.entryCount(); ++i) {
     EntryPrinter(module, it.plan(i).entry, out).print();

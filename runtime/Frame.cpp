@@ -22,9 +22,7 @@ uint32_t lengthOf(const flatbuffers::Vector<T> *vector) {
   return vector ? vector->size() : 0;
 }
 
-Status at(const std::string &place, const Status &status) {
-  return {status.code(), place + ": " + status.message()};
-}
+Status at(const std::string &place, const Status &status) { return {status.code(), place + ": " + status.message()}; }
 
 } // namespace
 
@@ -85,9 +83,8 @@ Status Frame::checkDims(const kimi_tensor *inputs) const {
     if (rule.extent < 0 && extent != inputs[rule.otherInput].dims[rule.otherAxis]) {
       int32_t symbol = plan.entry.inputs()->Get(rule.input)->dims()->Get(rule.axis)->symbol();
       return invalidArgument(name(rule.input) + " has " + std::to_string(extent) + " in axis " +
-                             std::to_string(rule.axis) + ", but " +
-                             quoted(plan.module.symbols()->Get(symbol)->str()) + " is " +
-                             std::to_string(inputs[rule.otherInput].dims[rule.otherAxis]) + " by " +
+                             std::to_string(rule.axis) + ", but " + quoted(plan.module.symbols()->Get(symbol)->str()) +
+                             " is " + std::to_string(inputs[rule.otherInput].dims[rule.otherAxis]) + " by " +
                              name(rule.otherInput));
     }
   }
@@ -219,7 +216,8 @@ Status Frame::assembleView(const ArgPlan &arg, size_t index) {
     }
     isEmpty |= size == 0;
     int64_t span = 0;
-    overflow |= size > 0 && (!mul(size - 1, stride, span) || !(span < 0 ? add(first, span, first) : add(last, span, last)));
+    overflow |=
+        size > 0 && (!mul(size - 1, stride, span) || !(span < 0 ? add(first, span, first) : add(last, span, last)));
   }
   if (isEmpty) {
     byteOffsets[index] = 0; // nothing is read, so its offset may be anything; keep the pointer in the buffer

@@ -30,9 +30,9 @@ class Frame {
 public:
   explicit Frame(const Plan &plan);
 
-  /// Checks the inputs against the signature and the conditions of the entry, evaluates the scalars, and assembles every
-  /// launch, each view within its buffer. Nothing is written. Error: KIMI_INVALID_ARGUMENT (inputs that do not fit, a
-  /// sequence that grows too long), KIMI_BAD_FILE (a plan that reaches outside a buffer).
+  /// Checks the inputs against the signature and the conditions of the entry, evaluates the scalars, and assembles
+  /// every launch, each view within its buffer. Nothing is written. Error: KIMI_INVALID_ARGUMENT (inputs that do not
+  /// fit, a sequence that grows too long), KIMI_BAD_FILE (a plan that reaches outside a buffer).
   Status prepare(const Environment &environment, const kimi_tensor *inputs, int32_t inputCount);
 
   /// Extents of output `output` after a successful prepare; as many as the port has dims.

@@ -52,13 +52,13 @@ int openByComponents(int folder, const std::string &path) {
     bool last = end == path.size();
     std::string component = path.substr(begin, end - begin);
     int from = current ? current.get() : folder;
-    int next = openat(from, component.empty() ? "." : component.c_str(),
-                      readFlags | O_NOFOLLOW | (last ? 0 : O_DIRECTORY));
+    int next =
+        openat(from, component.empty() ? "." : component.c_str(), readFlags | O_NOFOLLOW | (last ? 0 : O_DIRECTORY));
     if (next < 0) {
       if (errno == ENOTDIR && !last) { // a link in the middle is reported as "not a directory"
         struct stat info;
         errno = fstatat(from, component.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode) ? ELOOP
-                                                                                                          : ENOTDIR;
+                                                                                                           : ENOTDIR;
       }
       return -1;
     }
@@ -117,8 +117,8 @@ Status Mapping::ofPath(const std::string &path, Mapping &out) {
 Status Mapping::ofZeros(uint64_t size, Mapping &out) {
   Mapping mapping;
   if (size != 0) {
-    void *start = size > INT64_MAX ? MAP_FAILED
-                                   : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *start =
+        size > INT64_MAX ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED) {
       return {KIMI_OUT_OF_MEMORY, "no memory for " + std::to_string(size) + " bytes"};
     }

@@ -34,7 +34,7 @@ std::vector<DimRule> collectDimRules(const fb::Entry &entry) {
 }
 
 /// What the extent in bytes of a buffer depends on.
-uint8_t bufferDependence(const fb::Entry &entry, const ScalarProgram &program, const fb::Buffer &buffer) {
+uint8_t bufferDependence(const fb::Entry &entry, const ScalarCode &program, const fb::Buffer &buffer) {
   uint8_t depends = DependsOnNothing;
   switch (buffer.kind()) {
   case fb::BufferKind::Arena:

@@ -7,7 +7,7 @@
 #ifndef KIMI_RUNTIME_PLAN_H
 #define KIMI_RUNTIME_PLAN_H
 
-#include "runtime/ScalarProgram.h"
+#include "runtime/ScalarCode.h"
 
 #include <string>
 #include <vector>
@@ -34,8 +34,8 @@ struct LaunchPlan {
 /// A rule for an extent of an input: fixed, or equal to that of an earlier input's axis.
 struct DimRule {
   uint32_t input, axis;
-  int64_t extent;                  // -1: see below
-  uint32_t otherInput, otherAxis;  // the first place of the same symbol
+  int64_t extent;                 // -1: see below
+  uint32_t otherInput, otherAxis; // the first place of the same symbol
 };
 
 /// What can be known about a verified entry before its inputs are. Immutable, shared by sessions; refers to the table.
@@ -48,7 +48,7 @@ struct Plan {
 
   const fb::Module &module;
   const fb::Entry &entry;
-  ScalarProgram program;
+  ScalarCode program;
   std::vector<LaunchPlan> launches;
   std::vector<ArgPlan> args;
   std::vector<int32_t> slots;

@@ -18,9 +18,8 @@ static Status mapBeneath(const std::string &folderPath, const FileDescriptor &fo
   FileDescriptor file;
   if (Status s = openBeneath(folder, name, file)) {
     if (s.code() == KIMI_NOT_FOUND) {
-      return {KIMI_NOT_FOUND,
-              "weights " + quoted(name) + " not found beneath " + folderPath +
-                  "; pass --weights=DIR or compile with --bake"};
+      return {KIMI_NOT_FOUND, "weights " + quoted(name) + " not found beneath " + folderPath +
+                                  "; pass --weights=DIR or compile with --bake"};
     }
     return {s.code(), "weights " + s.message()};
   }

@@ -52,7 +52,9 @@ constexpr Capability capabilities[] = {
 #undef KIMI_CAPABILITY
 #else
 constexpr Capability capabilities[] = {
-    {"x86-64", [] { return false; }},    {"x86-64-v2", [] { return false; }}, {"x86-64-v3", [] { return false; }},
+    {"x86-64", [] { return false; }},
+    {"x86-64-v2", [] { return false; }},
+    {"x86-64-v3", [] { return false; }},
     {"x86-64-v4", [] { return false; }},
 };
 #endif
@@ -76,13 +78,15 @@ Status checkCpuTarget(std::string_view target) {
   size_t colon = target.find(':');
   std::string_view device = target.substr(0, colon);
   if (device != "cpu") {
-    return {KIMI_UNSUPPORTED, "the module is compiled for " + quoted(target) + ", this runtime has the device 'cpu' only"};
+    return {KIMI_UNSUPPORTED,
+            "the module is compiled for " + quoted(target) + ", this runtime has the device 'cpu' only"};
   }
   std::string_view rest = colon == std::string_view::npos ? std::string_view() : target.substr(colon + 1);
   colon = rest.find(':');
   std::string_view name = rest.substr(0, colon);
   if (!isThere(name)) {
-    return {KIMI_UNSUPPORTED, "the module is compiled for " + quoted(target) + ", which this CPU is not; compile with " +
+    return {KIMI_UNSUPPORTED, "the module is compiled for " + quoted(target) +
+                                  ", which this CPU is not; compile with " +
                                   "--cpu=native here, or with a lower --cpu level"};
   }
   std::string_view features = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);

@@ -53,10 +53,12 @@ inline uint64_t checksum(const void *bytes, size_t length) {
   return hash;
 }
 
-constexpr uint64_t alignTo(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+constexpr uint64_t alignTo(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
-/// The header of a file laid out as header, padding, table (a finished FlatBuffer of `tableLength` bytes), padding, data
-/// segment of `dataLength` bytes: what a writer puts first, and where it puts the rest.
+/// The header of a file laid out as header, padding, table (a finished FlatBuffer of `tableLength` bytes), padding,
+/// data segment of `dataLength` bytes: what a writer puts first, and where it puts the rest.
 inline FileHeader makeHeader(const void *table, uint64_t tableLength, uint64_t dataLength) {
   FileHeader header;
   std::memcpy(header.magic, fileMagic, sizeof(fileMagic));

@@ -23,9 +23,9 @@ public:
       return badFile(place + ": a list is not aligned");
     }
     using Step = Status (EntryVerifier::*)();
-    for (Step step : {&EntryVerifier::ports, &EntryVerifier::outputDims, &EntryVerifier::states,
-                      &EntryVerifier::scalars, &EntryVerifier::checks, &EntryVerifier::buffers,
-                      &EntryVerifier::launches}) {
+    for (Step step :
+         {&EntryVerifier::ports, &EntryVerifier::outputDims, &EntryVerifier::states, &EntryVerifier::scalars,
+          &EntryVerifier::checks, &EntryVerifier::buffers, &EntryVerifier::launches}) {
       if (Status s = (this->*step)()) {
         return s;
       }
@@ -182,8 +182,8 @@ private:
       return checkIndex(where, "axis", it.imm(), count(port.dims()));
     }
     if (!isIntegerDtype(int(port.dtype()))) {
-      return badFile(where + ": reads input " + quoted(view(port.name())) + ", which holds " +
-                     dtypeName(port.dtype()) + ", as an integer");
+      return badFile(where + ": reads input " + quoted(view(port.name())) + ", which holds " + dtypeName(port.dtype()) +
+                     ", as an integer");
     }
     return it.imm() < 0 ? badFile(where + ": element " + std::to_string(it.imm()) + " is negative") : Status();
   }
@@ -235,9 +235,9 @@ private:
       if (Status s = checkIndex(where, "state", buffer.index(), count(module.states()))) {
         return s;
       }
-      return usedStates.count(buffer.index())
-                 ? Status()
-                 : badFile(where + ": state " + std::to_string(buffer.index()) + " is not listed in the entry's states");
+      return usedStates.count(buffer.index()) ? Status()
+                                              : badFile(where + ": state " + std::to_string(buffer.index()) +
+                                                        " is not listed in the entry's states");
     }
     return badFile(where + ": unknown kind " + std::to_string(int(buffer.kind())));
   }
@@ -313,8 +313,8 @@ private:
       }
     }
     fb::BufferKind kind = entry.buffers()->Get(arg.buffer())->kind();
-    bool readOnly = kind == fb::BufferKind::Input || kind == fb::BufferKind::Weight ||
-                    (kind == fb::BufferKind::Derived && !isInit);
+    bool readOnly =
+        kind == fb::BufferKind::Input || kind == fb::BufferKind::Weight || (kind == fb::BufferKind::Derived && !isInit);
     return arg.written() && readOnly ? badFile(where + ": is written, but lies in a buffer that may only be read")
                                      : Status();
   }

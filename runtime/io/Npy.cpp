@@ -144,8 +144,8 @@ Status parseDtype(const std::string &descr, kimi_dtype &out) {
       return {};
     }
   }
-  return {KIMI_UNSUPPORTED, "holds elements of NumPy type " + quoted(descr) +
-                                "; little-endian integers, floats and bools can be read"};
+  return {KIMI_UNSUPPORTED,
+          "holds elements of NumPy type " + quoted(descr) + "; little-endian integers, floats and bools can be read"};
 }
 
 /// Elements in column-major order, written row-major.
@@ -266,8 +266,8 @@ std::string npyHeader(const kimi_tensor &tensor) {
   for (int32_t axis = 0; axis < tensor.rank; ++axis) {
     shape += (axis ? ", " : "") + std::to_string(tensor.dims[axis]);
   }
-  std::string dictionary = "{'descr': '" + code + "', 'fortran_order': False, 'shape': (" + shape +
-                           (tensor.rank == 1 ? ",), }" : "), }");
+  std::string dictionary =
+      "{'descr': '" + code + "', 'fortran_order': False, 'shape': (" + shape + (tensor.rank == 1 ? ",), }" : "), }");
   size_t start = npyMagicSize + 4;
   dictionary.append((64 - (start + dictionary.size() + 1) % 64) % 64, ' '); // elements start at a multiple of 64
   dictionary += '\n';

@@ -28,8 +28,9 @@ struct Array {
 
 using NamedArrays = std::vector<std::pair<std::string, Array>>;
 
-/// Reads an array from the bytes of a .npy file (versions 1 to 3, either memory order, little-endian). NumPy has no bf16:
-/// two-byte opaque elements ("V2", what ml_dtypes writes) are taken for it. Error: KIMI_BAD_FILE, KIMI_UNSUPPORTED.
+/// Reads an array from the bytes of a .npy file (versions 1 to 3, either memory order, little-endian). NumPy has no
+/// bf16: two-byte opaque elements ("V2", what ml_dtypes writes) are taken for it. Error: KIMI_BAD_FILE,
+/// KIMI_UNSUPPORTED.
 Status parseNpy(const uint8_t *bytes, size_t size, Array &out);
 /// The .npy bytes of a tensor, without its elements (which follow, dense and row-major). bf16 is written as f32,
 /// which holds every value of it.

@@ -166,9 +166,8 @@ Status readZipMember(const uint8_t *archive, const ZipMember &member, std::vecto
   } else if (member.method == 0 || member.method == 8) {
     return badFile("member " + quoted(member.name) + " has an impossible size");
   } else {
-    return {KIMI_UNSUPPORTED,
-            "member " + quoted(member.name) + " is packed by method " + std::to_string(member.method) +
-                "; stored and deflate can be read"};
+    return {KIMI_UNSUPPORTED, "member " + quoted(member.name) + " is packed by method " +
+                                  std::to_string(member.method) + "; stored and deflate can be read"};
   }
   if (crc32_z(0, out.data(), out.size()) != member.crc) {
     return badFile("member " + quoted(member.name) + " is damaged: its checksum is wrong");
@@ -202,8 +201,8 @@ void ZipWriter::add(const std::string &name, const std::vector<std::pair<const v
   }
   uint32_t size32 = isLarge ? max32 : static_cast<uint32_t>(size);
   append<uint16_t>(shared, isLarge ? needsVersion64 : needsVersion20);
-  append<uint16_t>(shared, 0);      // flags
-  append<uint16_t>(shared, 0);      // stored
+  append<uint16_t>(shared, 0);         // flags
+  append<uint16_t>(shared, 0);         // stored
   append<uint32_t>(shared, 33u << 16); // 1980-01-01: the same input gives the same bytes
   append<uint32_t>(shared, crc);
   append<uint32_t>(shared, size32);

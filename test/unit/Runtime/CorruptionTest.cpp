@@ -125,8 +125,8 @@ TEST(Corruption, HeaderFields) {
   using Header = format::FileHeader;
   const uint64_t values[] = {0, 1, 40, 63, 64, 4095, 4096, 1u << 20, 1u << 31, 1ull << 32, 1ull << 63, UINT64_MAX};
   std::vector<uint8_t> bytes = richModule();
-  for (uint64_t Header::*field : {&Header::tableOffset, &Header::tableLength, &Header::dataOffset,
-                                  &Header::dataLength}) {
+  for (uint64_t Header::*field :
+       {&Header::tableOffset, &Header::tableLength, &Header::dataOffset, &Header::dataLength}) {
     for (uint64_t value : values) {
       AlignedFile file(bytes);
       if (file.header().*field == value) {

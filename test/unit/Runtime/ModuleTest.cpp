@@ -47,9 +47,9 @@ TEST(Module, Describe) {
   ASSERT_EQ(kimi_module_describe(runner.module, &text), KIMI_OK);
   std::string listing = text;
   kimi_free(text);
-  for (const char *part : {"module for 'cpu:x86-64' by 'test'", "entry 'main'", "input x: f32[n, m]",
-                           "output z: f32[n, m]", "arena: (n * m) * 4 bytes", "add_rows on n x 1 x 1",
-                           "-> z: f32[n, m] strides [m, 1]"}) {
+  for (const char *part :
+       {"module for 'cpu:x86-64' by 'test'", "entry 'main'", "input x: f32[n, m]", "output z: f32[n, m]",
+        "arena: (n * m) * 4 bytes", "add_rows on n x 1 x 1", "-> z: f32[n, m] strides [m, 1]"}) {
     EXPECT_NE(listing.find(part), std::string::npos) << part << "\n" << listing;
   }
 }
@@ -78,9 +78,12 @@ TEST(Module, EveryIndexIsChecked) {
   using Kind = fb::BufferKind;
   auto entry = [](ModuleSpec &module) -> EntrySpec & { return module.entries[0]; };
   const std::vector<Case> cases = {
-      {"scalar 0: input 2 is out", [&](ModuleSpec &m) { entry(m).scalars[0] = fb::Scalar(fb::ScalarOp::InputDim, 2, 0, 0, 0); }},
-      {"scalar 0: axis 2 is out", [&](ModuleSpec &m) { entry(m).scalars[0] = fb::Scalar(fb::ScalarOp::InputDim, 0, 0, 0, 2); }},
-      {"scalar 0: operand 0 is out", [&](ModuleSpec &m) { entry(m).scalars[0] = fb::Scalar(fb::ScalarOp::Not, 0, 0, 0, 0); }},
+      {"scalar 0: input 2 is out",
+       [&](ModuleSpec &m) { entry(m).scalars[0] = fb::Scalar(fb::ScalarOp::InputDim, 2, 0, 0, 0); }},
+      {"scalar 0: axis 2 is out",
+       [&](ModuleSpec &m) { entry(m).scalars[0] = fb::Scalar(fb::ScalarOp::InputDim, 0, 0, 0, 2); }},
+      {"scalar 0: operand 0 is out",
+       [&](ModuleSpec &m) { entry(m).scalars[0] = fb::Scalar(fb::ScalarOp::Not, 0, 0, 0, 0); }},
       {"operand -1 is out", [&](ModuleSpec &m) { entry(m).op(fb::ScalarOp::Add, 0, -1); }},
       {"operand 99 is out", [&](ModuleSpec &m) { entry(m).op(fb::ScalarOp::Select, 0, 0, 99); }},
       {"unknown operation", [&](ModuleSpec &m) { entry(m).op(static_cast<fb::ScalarOp>(77)); }},
@@ -103,14 +106,17 @@ TEST(Module, EveryIndexIsChecked) {
       {"buffer 0: weight 0", [&](ModuleSpec &m) { entry(m).buffers[0] = fb::Buffer(Kind::Weight, 0, 0, 0); }},
       {"buffer 0: derived buffer 0", [&](ModuleSpec &m) { entry(m).buffers[0] = fb::Buffer(Kind::Derived, 0, 0, 0); }},
       {"buffer 0: state 0", [&](ModuleSpec &m) { entry(m).buffers[0] = fb::Buffer(Kind::State, 0, 0, 0); }},
-      {"is not listed", [&](ModuleSpec &m) {
+      {"is not listed",
+       [&](ModuleSpec &m) {
          m.states = {{"s", {1}, -1}};
          entry(m).buffers[0] = fb::Buffer(Kind::State, 0, 0, 0);
        }},
-      {"buffer 0: unknown kind 9", [&](ModuleSpec &m) { entry(m).buffers[0] = fb::Buffer(static_cast<Kind>(9), 0, 0, 0); }},
+      {"buffer 0: unknown kind 9",
+       [&](ModuleSpec &m) { entry(m).buffers[0] = fb::Buffer(static_cast<Kind>(9), 0, 0, 0); }},
       {"buffer 2: size slot -1", [&](ModuleSpec &m) { entry(m).buffers[2] = fb::Buffer(Kind::Arena, 0, 0, -1); }},
       {"has 0 variants", [&](ModuleSpec &m) { entry(m).launches[1].variants.clear(); }},
-      {"launch 1 ('step'): kernel 6", [&](ModuleSpec &m) { entry(m).launches[1].variants[0] = fb::Variant(6, -1, 0, 0, 0); }},
+      {"launch 1 ('step'): kernel 6",
+       [&](ModuleSpec &m) { entry(m).launches[1].variants[0] = fb::Variant(6, -1, 0, 0, 0); }},
       {"guard slot -2", [&](ModuleSpec &m) { entry(m).launches[1].variants[0] = fb::Variant(0, -2, 0, 0, 0); }},
       {"grid slot -1", [&](ModuleSpec &m) { entry(m).launches[1].variants[0] = fb::Variant(0, -1, 0, -1, 0); }},
       {"argument 0: buffer 4", [&](ModuleSpec &m) { entry(m).launches[0].args[0].buffer = 4; }},

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-#include "TestModule.h"
 #include "runtime/io/Npy.h"
+#include "TestModule.h"
 
 #include <filesystem>
 #include <fstream>

@@ -40,13 +40,13 @@ TEST(Scalar, Operations) {
     int64_t a, b, value;
   };
   for (const Case &it : std::initializer_list<Case>{
-           {Op::Add, 5, 3, 8},        {Op::Sub, 5, 8, -3},        {Op::Mul, -4, 6, -24},   {Op::FloorDiv, 7, 2, 3},
-           {Op::FloorDiv, -7, 2, -4}, {Op::FloorDiv, 7, -2, -4},  {Op::FloorDiv, -6, 2, -3}, {Op::CeilDiv, 7, 2, 4},
-           {Op::CeilDiv, -7, 2, -3},  {Op::CeilDiv, 6, 2, 3},     {Op::Mod, 7, 3, 1},      {Op::Mod, -7, 3, 2},
-           {Op::Mod, 7, -3, -2},      {Op::Mod, -6, 3, 0},        {Op::Min, -1, 4, -1},    {Op::Max, -1, 4, 4},
-           {Op::Eq, 4, 4, 1},         {Op::Eq, 4, 5, 0},          {Op::Lt, 4, 5, 1},       {Op::Lt, 5, 5, 0},
-           {Op::Le, 5, 5, 1},         {Op::And, 2, 3, 1},         {Op::And, 2, 0, 0},      {Op::Or, 0, 0, 0},
-           {Op::Or, 0, -1, 1},        {Op::Not, 3, 0, 0},         {Op::Not, 0, 0, 1},      {Op::Select, 3, 9, 9},
+           {Op::Add, 5, 3, 8},        {Op::Sub, 5, 8, -3},       {Op::Mul, -4, 6, -24},     {Op::FloorDiv, 7, 2, 3},
+           {Op::FloorDiv, -7, 2, -4}, {Op::FloorDiv, 7, -2, -4}, {Op::FloorDiv, -6, 2, -3}, {Op::CeilDiv, 7, 2, 4},
+           {Op::CeilDiv, -7, 2, -3},  {Op::CeilDiv, 6, 2, 3},    {Op::Mod, 7, 3, 1},        {Op::Mod, -7, 3, 2},
+           {Op::Mod, 7, -3, -2},      {Op::Mod, -6, 3, 0},       {Op::Min, -1, 4, -1},      {Op::Max, -1, 4, 4},
+           {Op::Eq, 4, 4, 1},         {Op::Eq, 4, 5, 0},         {Op::Lt, 4, 5, 1},         {Op::Lt, 5, 5, 0},
+           {Op::Le, 5, 5, 1},         {Op::And, 2, 3, 1},        {Op::And, 2, 0, 0},        {Op::Or, 0, 0, 0},
+           {Op::Or, 0, -1, 1},        {Op::Not, 3, 0, 0},        {Op::Not, 0, 0, 1},        {Op::Select, 3, 9, 9},
            {Op::Select, 0, 9, 0}}) {
     int64_t value;
     EXPECT_EQ(evaluate(it.op, it.a, it.b, 100, value), KIMI_OK) << lastError();

@@ -108,9 +108,7 @@ TEST(Session, GuardsChooseTheVariant) {
   ASSERT_EQ(runner.open(), KIMI_OK) << lastError();
   std::vector<float> x(200, 2), z(200);
   std::vector<int64_t> k = {0, 5};
-  auto run = [&](int64_t n) {
-    return runner.run("main", {tensor(x, {n}), tensor(k, {2})}, {tensor(z, {n})});
-  };
+  auto run = [&](int64_t n) { return runner.run("main", {tensor(x, {n}), tensor(k, {2})}, {tensor(z, {n})}); };
   ASSERT_EQ(run(4), KIMI_OK) << lastError();
   EXPECT_EQ(z[3], 10);
   ASSERT_EQ(run(5), KIMI_OK) << lastError();
@@ -147,12 +145,12 @@ TEST(Session, ViewsStayInTheirBuffer) {
     int64_t offset, rows, columns, rowStride, columnStride;
     bool isGood;
   };
-  for (const Case &it : std::initializer_list<Case>{{0, 4, 6, 6, 1, true},      // the whole
-                                                    {0, 6, 4, 1, 6, true},      // transposed
-                                                    {23, 4, 6, -6, -1, true},   // reversed
-                                                    {5, 3, 4, 0, 6, true},      // broadcast
-                                                    {1, 4, 6, 6, 1, false},     // one past the end
-                                                    {22, 4, 6, -6, -1, false},  // one before the start
+  for (const Case &it : std::initializer_list<Case>{{0, 4, 6, 6, 1, true},     // the whole
+                                                    {0, 6, 4, 1, 6, true},     // transposed
+                                                    {23, 4, 6, -6, -1, true},  // reversed
+                                                    {5, 3, 4, 0, 6, true},     // broadcast
+                                                    {1, 4, 6, 6, 1, false},    // one past the end
+                                                    {22, 4, 6, -6, -1, false}, // one before the start
                                                     {-1, 1, 1, 1, 1, false},
                                                     {0, 2, 2, INT64_MAX, INT64_MAX, false},
                                                     {INT64_MAX, 2, 1, 1, 1, false},

@@ -9,9 +9,7 @@
 /* The words of a two-dimensional view: pointer, 2 sizes, 2 strides. */
 enum { View = 5 };
 
-static float *at(const int64_t *view, int64_t i, int64_t j) {
-  return (float *)view[0] + i * view[3] + j * view[4];
-}
+static float *at(const int64_t *view, int64_t i, int64_t j) { return (float *)view[0] + i * view[3] + j * view[4]; }
 
 /* out[x, :] = a[x, :] + b[x, :]. Arguments: a, b, out. Grid: rows. */
 void add_rows(const int64_t *args, int64_t x, int64_t y, int64_t z) {

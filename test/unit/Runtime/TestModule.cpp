@@ -126,8 +126,8 @@ std::vector<uint8_t> build(const ModuleSpec &spec, const std::vector<std::string
     states.push_back(fb::CreateState(builder, name, fb::DType::F32, builder.CreateVector(state.dims), state.grows));
   }
   fb::Blob code = addBlob(data, image.data(), image.size());
-  std::vector<Offset<fb::Image>> images = {fb::CreateImage(builder, builder.CreateString(spec.target), &code,
-                                                           format::checksum(image.data(), image.size()))};
+  std::vector<Offset<fb::Image>> images = {
+      fb::CreateImage(builder, builder.CreateString(spec.target), &code, format::checksum(image.data(), image.size()))};
   std::vector<Offset<fb::Kernel>> kernels;
   for (const std::string &symbol : kernelSymbols) {
     auto text = builder.CreateString(symbol);

@@ -63,10 +63,10 @@ TEST_F(WeightFiles, BeneathTheFolder) {
 }
 
 TEST_F(WeightFiles, NothingElse) {
-  for (const std::string &path : {std::string("../secret.bin"), std::string("deep/../../secret.bin"), std::string(".."),
-                                  folder.path("weights/w.bin"), std::string("deep/../w.bin"), std::string("link.bin"),
-                                  std::string("linked/er/w.bin"), std::string("pipe"), std::string("deep"),
-                                  std::string("w.bin\0x", 7)}) {
+  for (const std::string &path :
+       {std::string("../secret.bin"), std::string("deep/../../secret.bin"), std::string(".."),
+        folder.path("weights/w.bin"), std::string("deep/../w.bin"), std::string("link.bin"),
+        std::string("linked/er/w.bin"), std::string("pipe"), std::string("deep"), std::string("w.bin\0x", 7)}) {
     EXPECT_EQ(open(path), KIMI_BAD_FILE) << path << ": " << lastError();
     EXPECT_NE(lastError().find("weights '"), std::string::npos) << lastError();
   }

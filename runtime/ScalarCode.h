@@ -1,11 +1,11 @@
-//===- ScalarProgram.h - the integer arithmetic of an entry -----------------===//
+//===- ScalarCode.h - the integer arithmetic of an entry -------------------===//
 //
 // Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-#ifndef KIMI_RUNTIME_SCALARPROGRAM_H
-#define KIMI_RUNTIME_SCALARPROGRAM_H
+#ifndef KIMI_RUNTIME_SCALARCODE_H
+#define KIMI_RUNTIME_SCALARCODE_H
 
 #include "runtime/Status.h"
 #include "runtime/format/kmod_generated.h"
@@ -30,9 +30,9 @@ struct ScalarInputs {
 };
 
 /// The scalar program of a verified entry. Immutable; keeps no values.
-class ScalarProgram {
+class ScalarCode {
 public:
-  explicit ScalarProgram(const fb::Entry &entry);
+  explicit ScalarCode(const fb::Entry &entry);
 
   size_t size() const { return code.size(); }
   /// What slot `slot` depends on, through its operands.
@@ -55,4 +55,4 @@ private:
 
 } // namespace kimi
 
-#endif // KIMI_RUNTIME_SCALARPROGRAM_H
+#endif // KIMI_RUNTIME_SCALARCODE_H

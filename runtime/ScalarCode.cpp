@@ -1,10 +1,10 @@
-//===- ScalarProgram.cpp - the integer arithmetic of an entry ---------------===//
+//===- ScalarCode.cpp - the integer arithmetic of an entry -----------------===//
 //
 // Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-#include "runtime/ScalarProgram.h"
+#include "runtime/ScalarCode.h"
 #include "runtime/Checked.h"
 #include "runtime/Dtype.h"
 #include "runtime/Text.h"
@@ -145,7 +145,7 @@ const char *apply(ScalarOp op, int64_t a, int64_t b, int64_t c, int64_t &out) {
 
 } // namespace
 
-ScalarProgram::ScalarProgram(const fb::Entry &entry) : entry(entry) {
+ScalarCode::ScalarCode(const fb::Entry &entry) : entry(entry) {
   if (!entry.scalars()) {
     return;
   }
@@ -168,8 +168,8 @@ ScalarProgram::ScalarProgram(const fb::Entry &entry) : entry(entry) {
   }
 }
 
-Status ScalarProgram::evaluate(const ScalarInputs &inputs, uint8_t changed, bool everything,
-                               std::vector<int64_t> &values, size_t &failedSlot) const {
+Status ScalarCode::evaluate(const ScalarInputs &inputs, uint8_t changed, bool everything, std::vector<int64_t> &values,
+                            size_t &failedSlot) const {
   values.resize(code.size());
   for (size_t i = 0; i < code.size(); ++i) {
     if (!everything && !(dependences[i] & changed)) {
@@ -212,7 +212,7 @@ Status ScalarProgram::evaluate(const ScalarInputs &inputs, uint8_t changed, bool
   return {};
 }
 
-bool ScalarProgram::inputValuesChanged(const ScalarInputs &inputs, const std::vector<int64_t> &values) const {
+bool ScalarCode::inputValuesChanged(const ScalarInputs &inputs, const std::vector<int64_t> &values) const {
   for (size_t slot : valueSlots) {
     int64_t value;
     if (!readElement(inputs.inputs[code[slot].a()], code[slot].imm(), value) || value != values[slot]) {
