@@ -16,3 +16,5 @@ path = tools + [os.path.dirname(os.path.realpath(config.filecheck)), os.environ[
 config.environment["PATH"] = os.pathsep.join(path)
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%cases", os.path.join(config.kimi_source_root, "test", "data")))
+if os.path.isdir(os.path.join(config.kimi_source_root, "test", "data", "gpt2")):
+    config.available_features.add("gpt2-cases")

@@ -97,6 +97,24 @@ std::optional<SymbolicDim> onnx::substitute(const SymbolicDim &dim, const std::s
   return result;
 }
 
+SymbolicDim onnx::assumeCovered(const SymbolicDim &dim) {
+  for (const auto &[monomial, coefficient] : dim.terms()) {
+    SymbolicDim::AtomRef atom = monomial.size() == 1 ? dim.atom(monomial.begin()->first) : nullptr;
+    if (!atom || atom->kind != SymbolicDim::AtomKind::Min || monomial.begin()->second != 1) {
+      continue;
+    }
+    for (unsigned side : {0u, 1u}) {
+      std::optional<int64_t> rows = atom->operands[side].getConstant();
+      if (rows && *rows >= 2) {
+        SymbolicDim covered = SymbolicDim::min(atom->operands[0], atom->operands[1]);
+        SymbolicDim replaced = dim + (atom->operands[1 - side] - covered) * SymbolicDim(coefficient);
+        return replaced == dim ? dim : assumeCovered(replaced);
+      }
+    }
+  }
+  return dim;
+}
+
 SymbolicDim Formulas::variable(const std::string &name, const SymbolicDim &extent) {
   extents.insert_or_assign(name, extent);
   return SymbolicDim::opaque(name);

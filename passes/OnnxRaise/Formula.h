@@ -67,6 +67,10 @@ private:
 /// `dim` with `by` in place of the named dim `name`; nullopt where that cannot be written.
 std::optional<SymbolicDim> substitute(const SymbolicDim &dim, const std::string &name, const SymbolicDim &by);
 
+/// `dim` with x in place of every min(x, N) of a constant N of 2 or more: what an extent cut from a stored table of N rows
+/// is as long as the table covers it.
+SymbolicDim assumeCovered(const SymbolicDim &dim);
+
 } // namespace kimi::onnx
 
 #endif // KIMI_PASSES_ONNXRAISE_FORMULA_H

@@ -63,7 +63,7 @@ FormulaRef MaskTracer::traceBroadcast(Value value, ArrayRef<SymbolicDim> extents
   for (size_t axis = 0; axis < dims->size(); ++axis) {
     if ((*dims)[axis].is(1)) {
       own.push_back(formulas.integer(0));
-    } else if ((*dims)[axis] == extents[shift + axis]) {
+    } else if ((*dims)[axis] == extents[shift + axis] || assumeCovered((*dims)[axis]) == extents[shift + axis]) {
       own.push_back(indices[shift + axis]);
     } else {
       return {}; // an extent that may be 1 at run time

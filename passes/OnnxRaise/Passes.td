@@ -101,7 +101,8 @@ def OnnxRaiseAttention : OnnxRaisePass<"onnx-raise-attention"> {
     %o = kimi.attention %q, %k, %v causal scale 0.125 : ...
     ```
     Numeric effect: reassociates. A masking value of -1e4 or less is taken for minus infinity; a row that sees no key
-    gives zeros, where the file may give the mean over all keys or NaN.
+    gives zeros, where the file may give the mean over all keys or NaN. A slice of a stored mask is taken to cover the
+    sequence.
   }];
   let options = [Option<"modelDir", "model-dir", "std::string", "\"\"",
     "folder of the weight files, to recognise a stored triangular mask; empty: stored masks stay operands">];
