@@ -27,6 +27,8 @@ bool isOfLastAxis(const Raiser &raiser, Value vector, Value x) {
 }
 
 LogicalResult build(Raiser &raiser, NodeOp root, Value x, Value gamma, Value beta, double eps) {
+  gamma = raiser.strip(gamma);
+  beta = raiser.strip(beta);
   if (!raiser.ranked(x) || !raiser.ranked(gamma) || (beta && !raiser.ranked(beta))) {
     return raiser.rewriter.notifyMatchFailure(root, "an operand has no known rank");
   }

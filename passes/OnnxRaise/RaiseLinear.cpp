@@ -41,8 +41,9 @@ void readWeight(const Raiser &raiser, Linear &linear) {
   }
 }
 
-/// Takes Reshape([..., K] -> [M, K]) before and Reshape([M, N] -> [..., N]) after into the layer.
-void readReshapes(const Raiser &raiser, Linear &linear) {
+/// Takes Reshape([..., K] -> [M, K]) before and Reshape([M, N] -> [..., N]) after into the layer. Where K is spread over
+/// several axes before (heads and their channels), a Reshape to [..., K] stays.
+void readReshapes(Raiser &raiser, Linear &linear) {
   NodeOp before = raiser.node(linear.x, "Reshape");
   NodeOp after = raiser.onlyUser(linear.last.getResult(0));
   if (!before || !after || !after.is("Reshape")) {
@@ -52,12 +53,23 @@ void readReshapes(const Raiser &raiser, Linear &linear) {
   const auto *in = raiser.shape(before.getInput(0));
   const auto *out = raiser.shape(after.getResult(0));
   const auto *product = raiser.shape(linear.last.getResult(0));
-  if (!flat || !in || !out || !product || flat->size() != 2 || in->size() != out->size() || in->size() < 2 ||
-      in->back() != flat->back() || out->back() != product->back() ||
-      ArrayRef(*in).drop_back() != ArrayRef(*out).drop_back()) {
+  if (!flat || !in || !out || !product || flat->size() != 2 || out->size() < 2 || in->size() < out->size() ||
+      out->back() != product->back()) {
     return;
   }
-  linear.x = raiser.strip(before.getInput(0));
+  size_t leading = out->size() - 1;
+  std::optional<int64_t> k = flat->back().getConstant();
+  if (!k || ArrayRef(*in).take_front(leading) != ArrayRef(*out).take_front(leading) ||
+      !elementCount(ArrayRef(*in).drop_front(leading)).is(*k)) {
+    return;
+  }
+  Value x = raiser.strip(before.getInput(0));
+  if (in->size() != out->size()) {
+    SmallVector<int64_t> target(leading, 0); // 0 keeps the extent
+    target.push_back(*k);
+    x = raiser.create(before.getLoc(), "Reshape", {x, raiser.constant(before.getLoc(), target)});
+  }
+  linear.x = x;
   linear.last = after;
 }
 

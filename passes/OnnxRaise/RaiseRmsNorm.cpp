@@ -20,6 +20,7 @@ using namespace kimi::onnx;
 namespace {
 
 LogicalResult build(Raiser &raiser, NodeOp root, Value x, Value gamma, double eps) {
+  gamma = raiser.strip(gamma);
   if (!raiser.ranked(x) || !raiser.ranked(gamma)) {
     return raiser.rewriter.notifyMatchFailure(root, "an operand has no known rank");
   }
