@@ -278,7 +278,7 @@ std::string describe(const Module &it) {
   for (int32_t i = 0; i < it.entryCount(); ++i) {
     EntryPrinter(module, it.plan(i).entry, out).print();
   }
-  return out.str();
+  return printable(out.str(), /*keepLines=*/true);
 }
 
 } // namespace kimi

@@ -95,7 +95,7 @@ Status Frame::checkConditions(size_t evaluatedSlots) const {
   for (uint32_t i = 0; i < lengthOf(plan.entry.checks()); ++i) {
     const fb::Check &check = *plan.entry.checks()->Get(i);
     if (static_cast<size_t>(check.slot()) < evaluatedSlots && values[check.slot()] == 0) {
-      return invalidArgument(check.message()->str());
+      return invalidArgument(printable(check.message()->string_view()));
     }
   }
   return {};

@@ -13,14 +13,20 @@
 
 namespace kimi {
 
-/// The name between quotes, made safe for a terminal: control characters become '?', long names are cut.
+/// Text of a file, made safe for a terminal: control characters become '?', and so does a line feed unless `keepLines`.
+inline std::string printable(std::string_view text, bool keepLines = false) {
+  std::string out(text);
+  for (char &c : out) {
+    bool isControl = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    c = isControl && !(keepLines && c == '\n') ? '?' : c;
+  }
+  return out;
+}
+
+/// A name between quotes, printable; long names are cut.
 inline std::string quoted(std::string_view name) {
   constexpr size_t longest = 200;
-  std::string out = "'";
-  for (char c : name.substr(0, longest)) {
-    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-  return out + (name.size() > longest ? "...'" : "'");
+  return "'" + printable(name.substr(0, longest)) + (name.size() > longest ? "...'" : "'");
 }
 
 /// "[1, 12, 64]".
