@@ -308,6 +308,11 @@ LogicalResult DeriveDecodePass::addCaches(func::FuncOp func, const Roles &roles)
     index.getResult().replaceAllUsesExcept(position, position.getDefiningOp());
   }
   for (auto [slice, axis] : analysis.tableSlices) {
+    if (int64_t rows = slice.getSourceType().getDimSize(axis); !ShapedType::isDynamic(rows)) {
+      auto known = getOperation()->getAttrOfType<IntegerAttr>("kimi.max_context");
+      int64_t context = known ? std::min(known.getInt(), rows) : rows;
+      getOperation()->setAttr("kimi.max_context", attrs.getI64IntegerAttr(context));
+    }
     SmallVector<OpFoldResult> offsets = slice.getMixedOffsets();
     offsets[axis] = past;
     b.setInsertionPoint(slice);
