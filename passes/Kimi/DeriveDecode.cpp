@@ -71,6 +71,24 @@ SmallVector<std::pair<BlockArgument, int64_t>> sameDims(func::FuncOp func, unsig
   return found;
 }
 
+/// Lets Concats and extents of arguments read these themselves, not a cast or a Concat of one tensor.
+void readArgumentsDirectly(func::FuncOp func) {
+  for (BlockArgument argument : func.getArguments()) {
+    for (Operation *user : llvm::make_early_inc_range(argument.getUsers())) {
+      auto concat = dyn_cast<tensor::ConcatOp>(user);
+      if (!isa<tensor::CastOp>(user) && !(concat && concat.getInputs().size() == 1)) {
+        continue;
+      }
+      user->getResult(0).replaceUsesWithIf(argument, [](OpOperand &use) {
+        return isa<tensor::ConcatOp, tensor::DimOp>(use.getOwner());
+      });
+      if (user->use_empty()) {
+        user->erase();
+      }
+    }
+  }
+}
+
 /// The caches among the arguments: read by extents and by one Concat in front of new rows, whose result is returned.
 SmallVector<CacheArgument> findCaches(func::FuncOp func) {
   SmallVector<CacheArgument> caches;
@@ -94,9 +112,17 @@ SmallVector<CacheArgument> findCaches(func::FuncOp func) {
     }
     int64_t axis = static_cast<int64_t>(concat.getDim());
     std::optional<unsigned> result;
-    for (OpOperand &use : concat.getResult().getUses()) {
-      if (isa<func::ReturnOp>(use.getOwner())) {
-        result = use.getOperandNumber();
+    SmallVector<Value> present = {concat.getResult()};
+    for (Operation *user : concat.getResult().getUsers()) {
+      if (auto cast = dyn_cast<tensor::CastOp>(user)) {
+        present.push_back(cast.getResult());
+      }
+    }
+    for (Value value : present) {
+      for (OpOperand &use : value.getUses()) {
+        if (isa<func::ReturnOp>(use.getOwner())) {
+          result = use.getOperandNumber();
+        }
       }
     }
     if (result && type.isDynamicDim(axis)) {
@@ -136,6 +162,7 @@ struct DeriveDecodePass : kimi::impl::DeriveDecodeBase<DeriveDecodePass> {
     prefill.setName("prefill");
     symbols.insert(prefill);
     prefill->setAttr("kimi.entry", b.getStringAttr("prefill"));
+    readArgumentsDirectly(prefill);
     bool cached = !findCaches(prefill).empty();
     if (failed(cached ? takeCaches(prefill, roles) : addCaches(prefill, roles))) {
       symbols.erase(prefill);

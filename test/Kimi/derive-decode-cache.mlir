@@ -45,7 +45,8 @@ module {
     %x = kimi.embedding %ids, %wte : tensor<?x?xi64>, tensor<64x8xf32> -> tensor<?x?x8xf32>
     %q = tensor.expand_shape %x [[0, 1], [2], [3]] output_shape [%B, 1, %T, 8] : tensor<?x?x8xf32> into tensor<?x1x?x8xf32>
     %k = tensor.concat dim(2) %pk, %q : (tensor<?x1x?x8xf32>, tensor<?x1x?x8xf32>) -> tensor<?x1x?x8xf32>
-    %v = tensor.concat dim(2) %pv, %q : (tensor<?x1x?x8xf32>, tensor<?x1x?x8xf32>) -> tensor<?x1x?x8xf32>
+    %pv1 = tensor.concat dim(2) %pv : (tensor<?x1x?x8xf32>) -> tensor<?x1x?x8xf32>
+    %v = tensor.concat dim(2) %pv1, %q : (tensor<?x1x?x8xf32>, tensor<?x1x?x8xf32>) -> tensor<?x1x?x8xf32>
     %m0 = tensor.extract_slice %mask[0, 0] [%B, %S] [1, 1] : tensor<?x?xi1> to tensor<?x?xi1>
     %m = tensor.expand_shape %m0 [[0], [1, 2, 3]] output_shape [%B, 1, 1, %S] : tensor<?x?xi1> into tensor<?x1x1x?xi1>
     %a = kimi.attention %q, %k, %v mask %m : tensor<?x1x1x?xi1> causal scale 0.5
