@@ -101,5 +101,17 @@ def constants():
     return model(graph(nodes, [], [value(n.output[0], shape=None) for n in nodes if n.output[0] in "abcdef"]))
 
 
+def external_weights():
+    """Beside data.bin, 64 bytes: small integers and scalars are read, other tensors are not, absent files are fine."""
+    return identities([
+        external("ints", I64, [2], location="data.bin", offset="8"),
+        external("scalar", F32, [], location="data.bin", length="4", checksum="abc"),
+        external("row", F32, [4], location="data.bin", offset="16", length="16"),
+        external("nibbles", TensorProto.FLOAT4E2M1, [3, 3], location="data.bin"),
+        external("absent", F32, [1 << 20, 1 << 10], location="sub/other.bin", offset="4096"),
+        external("absent_ints", I64, [2], location="sub/other.bin"),
+    ])
+
+
 if __name__ == "__main__":
     main(globals())
