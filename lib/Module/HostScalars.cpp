@@ -155,6 +155,8 @@ SymbolicDim HostScalars::argumentDim(BlockArgument argument, int64_t axis) {
                  {HostAtom::Kind::InputDim, number, axis, {}});
 }
 
+bool HostScalars::isSoleAtom(const SymbolicDim &dim) { return soleAtom(dim) != nullptr; }
+
 bool HostScalars::isComputable(const SymbolicDim &dim) const {
   return allLeaves(dim, [&](const SymbolicDim::Atom &leaf) {
     const HostAtom *known = atom(leaf.name);

@@ -47,6 +47,8 @@ public:
 
   /// The atom of that name (a Symbol or Runtime atom); null where there is none.
   const HostAtom *atom(const std::string &name) const;
+  /// True for one run-time value or named dim, as it stands.
+  static bool isSoleAtom(const SymbolicDim &dim);
   /// False where `dim` depends on a value the host cannot compute.
   bool isComputable(const SymbolicDim &dim) const;
   /// `dim` as an index value, built at the insertion point of `builder`.

@@ -70,4 +70,14 @@ def KimiOutlineGeneric : Pass<"kimi-outline-generic", "mlir::ModuleOp"> {
                            "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect"];
 }
 
+def KimiPrintPlan : Pass<"kimi-print-plan", "mlir::ModuleOp"> {
+  let summary = "print the plan of the host functions";
+  let description = [{
+    What `kimi-compile --emit=plan` prints, on standard output: weights, states, and for each entry its signature, checks,
+    arena and launches. The module is not changed. Run after --kimi-outline-generic.
+
+    Example line: `0: map_tanh<batch*seq> ('x'[batch, seq, 768 : 768*seq, 768, 1], out 'y'[...])`.
+  }];
+}
+
 #endif // KIMI_PASSES_KIMI_TO_TILE_PASSES
