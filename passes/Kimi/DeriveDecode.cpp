@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/PatternMatch.h"
 #include "passes/Kimi/DeriveDecodeRoles.h"
 #include "passes/Kimi/DeriveDecodeTime.h"
 #include "passes/Kimi/Passes.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace kimi {
@@ -79,9 +79,8 @@ void readArgumentsDirectly(func::FuncOp func) {
       if (!isa<tensor::CastOp>(user) && !(concat && concat.getInputs().size() == 1)) {
         continue;
       }
-      user->getResult(0).replaceUsesWithIf(argument, [](OpOperand &use) {
-        return isa<tensor::ConcatOp, tensor::DimOp>(use.getOwner());
-      });
+      user->getResult(0).replaceUsesWithIf(
+          argument, [](OpOperand &use) { return isa<tensor::ConcatOp, tensor::DimOp>(use.getOwner()); });
       if (user->use_empty()) {
         user->erase();
       }
@@ -271,16 +270,31 @@ LogicalResult DeriveDecodePass::takeCaches(func::FuncOp func, const Roles &roles
 /// A graph without a cache: each mixer gets states, positions are counted from what the states hold.
 LogicalResult DeriveDecodePass::addCaches(func::FuncOp func, const Roles &roles) {
   BlockArgument ids = func.getArgument(*roles.tokenIds);
-  SmallVector<Value> steps;
+  BlockArgument mask = roles.attentionMask ? func.getArgument(*roles.attentionMask) : BlockArgument();
   SmallVector<std::pair<BlockArgument, int64_t>> tokenAxes = sameDims(func, *roles.tokenIds, roles.tokenAxis);
+  // The tokens are counted on the ids: a mask covers the past as well.
+  OpBuilder b = OpBuilder::atBlockBegin(&func.getBody().front());
+  Value axisValue = arith::ConstantIndexOp::create(b, func.getLoc(), roles.tokenAxis);
+  Value count = tensor::DimOp::create(b, func.getLoc(), ids, axisValue);
+  SmallVector<Value> steps = {count};
   for (auto [argument, axis] : tokenAxes) {
     for (tensor::DimOp dim : dimsOf(argument, axis)) {
-      steps.push_back(dim.getResult());
+      if (argument == mask) {
+        dim.getResult().replaceAllUsesWith(count);
+      } else {
+        steps.push_back(dim.getResult());
+      }
     }
   }
   TimeAnalysis analysis(ids, roles.tokenAxis, steps);
   for (auto [argument, axis] : tokenAxes) {
-    if (argument != ids) {
+    if (argument == mask) {
+      analysis.addKeyArgument(argument, axis);
+      auto dims =
+          SmallVector<Attribute>(func.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "kimi.dims").getValue());
+      dims[axis] = b.getStringAttr("past + " + cast<StringAttr>(dims[axis]).getValue());
+      func.setArgAttr(argument.getArgNumber(), "kimi.dims", b.getArrayAttr(dims));
+    } else if (argument != ids) {
       analysis.addTokenArgument(argument, axis);
     }
   }
@@ -305,7 +319,7 @@ LogicalResult DeriveDecodePass::addCaches(func::FuncOp func, const Roles &roles)
       ++numStates;
     }
   }
-  OpBuilder b = OpBuilder::atBlockBegin(&func.getBody().front());
+  b.setInsertionPointToStart(&func.getBody().front());
   Value past;
   for (const SmallVector<Value> &own : states) {
     for (Value state : own) {
@@ -329,6 +343,27 @@ LogicalResult DeriveDecodePass::addCaches(func::FuncOp func, const Roles &roles)
     mixer->erase();
     ++numMixers;
   }
+  Value seen;
+  for (Operation *op : analysis.keyOps) {
+    if (!seen) {
+      b.setInsertionPointAfterValue(count);
+      seen = tensor::DimOp::create(b, func.getLoc(), mask, axisValue);
+    }
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (llvm::is_contained(steps, operand.get())) {
+        operand.set(seen);
+      } else if (auto empty = operand.get().getDefiningOp<tensor::EmptyOp>()) {
+        b.setInsertionPoint(op);
+        auto own = cast<tensor::EmptyOp>(b.clone(*empty));
+        for (OpOperand &extent : own->getOpOperands()) {
+          if (llvm::is_contained(steps, extent.get())) {
+            extent.set(seen);
+          }
+        }
+        operand.set(own.getResult());
+      }
+    }
+  }
   for (linalg::IndexOp index : analysis.positions) {
     b.setInsertionPointAfter(index);
     Value position = arith::AddIOp::create(b, index.getLoc(), index.getResult(), past);
@@ -347,6 +382,12 @@ LogicalResult DeriveDecodePass::addCaches(func::FuncOp func, const Roles &roles)
                                                  slice.getMixedSizes(), slice.getMixedStrides());
     slice.getResult().replaceAllUsesWith(moved);
     slice.erase();
+  }
+  if (count.use_empty()) {
+    count.getDefiningOp()->erase();
+    if (axisValue.use_empty()) {
+      axisValue.getDefiningOp()->erase();
+    }
   }
   return success();
 }

@@ -26,9 +26,7 @@ struct Lookup {
 /// kimi.embedding, and generics whose body reads a table at a position that is computed from an integer input.
 SmallVector<Lookup> findLookups(func::FuncOp func) {
   SmallVector<Lookup> lookups;
-  func.walk([&](EmbeddingOp op) {
-    lookups.push_back({op.getIds(), cast<RankedTensorType>(op.getTable().getType())});
-  });
+  func.walk([&](EmbeddingOp op) { lookups.push_back({op.getIds(), cast<RankedTensorType>(op.getTable().getType())}); });
   func.walk([&](linalg::GenericOp op) {
     op.walk([&](tensor::ExtractOp extract) {
       auto table = dyn_cast<RankedTensorType>(extract.getTensor().getType());
@@ -121,8 +119,7 @@ Roles kimi::findRoles(func::FuncOp func) {
   for (BlockArgument argument : func.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     unsigned index = argument.getArgNumber();
-    if (!type || type.getRank() != 2 || index == *roles.tokenIds || index == roles.positionIds ||
-        roles.attentionMask) {
+    if (!type || type.getRank() != 2 || index == *roles.tokenIds || index == roles.positionIds || roles.attentionMask) {
       continue;
     }
     auto dims = func.getArgAttrOfType<ArrayAttr>(index, "kimi.dims");

@@ -18,6 +18,8 @@ TimeAnalysis::TimeAnalysis(BlockArgument ids, int64_t axis, ArrayRef<Value> step
 
 void TimeAnalysis::addTokenArgument(BlockArgument argument, int64_t axis) { setTime(argument, axis); }
 
+void TimeAnalysis::addKeyArgument(BlockArgument argument, int64_t axis) { marks[argument] = {Kind::Key, axis}; }
+
 LogicalResult TimeAnalysis::obstacle(Operation *op, const Twine &why) const {
   op->emitRemark() << "no decode entry is derived: " << why;
   return failure();
@@ -145,6 +147,9 @@ LogicalResult TimeAnalysis::visit(Operation *op) {
   if (auto mixer = dyn_cast<MixerOpInterface>(op)) {
     return visitMixer(mixer);
   }
+  if (llvm::any_of(op->getOperands(), [&](Value operand) { return markOf(operand).kind == Kind::Key; })) {
+    return visitKeys(op);
+  }
   if (auto structured = dyn_cast<linalg::LinalgOp>(op)) {
     return visitStructured(structured);
   }
@@ -196,8 +201,7 @@ LogicalResult TimeAnalysis::visit(Operation *op) {
 
 LogicalResult TimeAnalysis::visitMixer(MixerOpInterface mixer) {
   Operation *op = mixer.getOperation();
-  bool seesTokens =
-      llvm::any_of(op->getOperands(), [&](Value operand) { return markOf(operand).kind != Kind::Free; });
+  bool seesTokens = llvm::any_of(op->getOperands(), [&](Value operand) { return markOf(operand).kind != Kind::Free; });
   if (!seesTokens) {
     return success();
   }
@@ -208,9 +212,14 @@ LogicalResult TimeAnalysis::visitMixer(MixerOpInterface mixer) {
   for (OpOperand &operand : op->getOpOperands()) {
     Mark mark = markOf(operand.get());
     int64_t axis = mixer.getTimeAxis(operand.getOperandNumber());
+    auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+    if (axis < 0 && mark.kind == Kind::Key && type && mark.axis == type.getRank() - 1) {
+      continue; // one entry a key, whatever the step
+    }
     if (axis < 0 && (mark.kind != Kind::Free || !stepAxes(operand.get()).empty())) {
-      return obstacle(op, "operand " + Twine(operand.getOperandNumber()) +
-                              " depends on the tokens but is no sequence of the mixer (a mask over this sequence only)");
+      return obstacle(op,
+                      "operand " + Twine(operand.getOperandNumber()) +
+                          " depends on the tokens but is no sequence of the mixer (a mask over this sequence only)");
     }
     if (axis >= 0 && (mark.kind != Kind::Time || mark.axis != axis)) {
       return obstacle(op, "operand " + Twine(operand.getOperandNumber()) + " does not run along the tokens on axis " +
@@ -220,6 +229,57 @@ LogicalResult TimeAnalysis::visitMixer(MixerOpInterface mixer) {
   mixers.push_back(mixer);
   setTime(op->getResult(0), mixer.getResultTimeAxis());
   return success();
+}
+
+LogicalResult TimeAnalysis::visitKeys(Operation *op) {
+  if (isa<tensor::DimOp>(op)) {
+    return success();
+  }
+  keyOps.push_back(op);
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+    ReassociationIndices group = expand.getReassociationIndices()[markOf(expand.getSrc()).axis];
+    for (int64_t axis : group) {
+      if (expand.getResultType().getDimSize(axis) == 1) {
+        continue;
+      }
+      if (markOf(expand.getResult()).kind == Kind::Key) {
+        return obstacle(op, "the axis of the mask is split");
+      }
+      marks[expand.getResult()] = {Kind::Key, axis};
+    }
+    return success();
+  }
+  if (auto cast = dyn_cast<tensor::CastOp>(op)) {
+    marks[cast.getResult()] = markOf(cast.getSource());
+    return success();
+  }
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  if (!generic || generic.getNumLoops() != generic.getNumParallelLoops() || generic->getNumResults() != 1) {
+    return obstacle(op, "'" + op->getName().getStringRef() + "' on a mask");
+  }
+  std::optional<unsigned> keyLoop;
+  for (OpOperand *input : generic.getDpsInputOperands()) {
+    Mark mark = markOf(input->get());
+    if (mark.kind == Kind::Free && stepAxes(input->get()).empty()) {
+      continue;
+    }
+    AffineExpr read =
+        mark.kind == Kind::Key ? generic.getMatchingIndexingMap(input).getResult(mark.axis) : AffineExpr();
+    auto loop = dyn_cast_or_null<AffineDimExpr>(read);
+    if (!loop || (keyLoop && *keyLoop != loop.getPosition())) {
+      return obstacle(op, "a mask is combined with the tokens");
+    }
+    keyLoop = loop.getPosition();
+  }
+  OpOperand *init = generic.getDpsInitOperand(0);
+  SmallVector<int64_t> axes = stepAxes(init->get());
+  AffineMap map = generic.getMatchingIndexingMap(init);
+  if (!keyLoop || !init->get().getDefiningOp<tensor::EmptyOp>() || axes.size() != 1 ||
+      map.getResult(axes.front()) != getAffineDimExpr(*keyLoop, op->getContext())) {
+    return obstacle(op, "a mask that is not one entry a key");
+  }
+  marks[generic.getResult(0)] = {Kind::Key, axes.front()};
+  return visitBody(generic, std::nullopt);
 }
 
 LogicalResult TimeAnalysis::visitRowwise(Operation *op, int64_t rowAxis) {

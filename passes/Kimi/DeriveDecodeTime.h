@@ -17,8 +17,8 @@
 
 namespace kimi {
 
-/// Follows the token axis from the token ids to the results of a function of `T` tokens, and finds what has to change so
-/// that the function can be run over T new tokens after `past` others: the mixers, and whatever counts positions.
+/// Follows the token axis from the token ids to the results of a function of `T` tokens, and finds what has to change
+/// so that the function can be run over T new tokens after `past` others: the mixers, and whatever counts positions.
 class TimeAnalysis {
 public:
   /// `ids` is the argument of token ids and `axis` its token axis; `steps` are all the `index` values that are T.
@@ -26,6 +26,8 @@ public:
 
   /// Also an argument with one entry for each token (position ids).
   void addTokenArgument(mlir::BlockArgument argument, int64_t axis);
+  /// A key-padding mask: one entry for each token seen, past ones included, along `axis`.
+  void addKeyArgument(mlir::BlockArgument argument, int64_t axis);
   /// Walks the function. Failure, with a remark at the op in the way, where tokens mix outside of mixers.
   mlir::LogicalResult run(mlir::func::FuncOp func);
 
@@ -35,10 +37,13 @@ public:
   llvm::SmallVector<mlir::linalg::IndexOp> positions;
   /// Slices [0, T) of tables: they are to begin at `past`. The axis beside each.
   llvm::SmallVector<std::pair<mlir::tensor::ExtractSliceOp, int64_t>> tableSlices;
+  /// Ops on key-padding masks, whose extent T is to be the number of all tokens seen.
+  llvm::SmallVector<mlir::Operation *> keyOps;
 
 private:
-  /// How a value depends on the tokens: not at all, one entry a token along an axis, or on the last token only.
-  enum class Kind { Free, Time, Last };
+  /// How a value depends on the tokens: not at all, one entry a token along an axis, on the last token only, or one
+  /// entry a token seen so far along an axis.
+  enum class Kind { Free, Time, Last, Key };
   struct Mark {
     Kind kind = Kind::Free;
     int64_t axis = -1;
@@ -54,6 +59,8 @@ private:
   mlir::LogicalResult obstacle(mlir::Operation *op, const llvm::Twine &why) const;
 
   mlir::LogicalResult visit(mlir::Operation *op);
+  /// Ops on key-padding masks: elementwise ops, casts, and reshapes that keep the axis whole.
+  mlir::LogicalResult visitKeys(mlir::Operation *op);
   mlir::LogicalResult visitMixer(MixerOpInterface op);
   mlir::LogicalResult visitStructured(mlir::linalg::LinalgOp op);
   mlir::LogicalResult visitBody(mlir::linalg::LinalgOp op, std::optional<unsigned> timeLoop);

@@ -17,8 +17,7 @@ using Kind = Formula::Kind;
 
 static FormulaRef make(Kind kind, std::string text, SymbolicDim dim = 0, double real = 0.0,
                        std::vector<FormulaRef> args = {}, Value tensor = {}) {
-  return std::make_shared<Formula>(
-      Formula{kind, std::move(dim), real, tensor, std::move(args), std::move(text)});
+  return std::make_shared<Formula>(Formula{kind, std::move(dim), real, tensor, std::move(args), std::move(text)});
 }
 
 static std::string call(StringRef name, const std::vector<FormulaRef> &args) {
@@ -328,6 +327,4 @@ FormulaRef Formulas::toBool(const FormulaRef &a) const {
   }
 }
 
-FormulaRef Formulas::toNumber(const FormulaRef &a) const {
-  return isTruth(a) ? select(a, number(1), number(0)) : a;
-}
+FormulaRef Formulas::toNumber(const FormulaRef &a) const { return isTruth(a) ? select(a, number(1), number(0)) : a; }

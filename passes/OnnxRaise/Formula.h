@@ -55,7 +55,8 @@ public:
   FormulaRef load(mlir::Value tensor, std::vector<FormulaRef> indices) const;
   FormulaRef unknown(const std::string &name, std::vector<FormulaRef> args) const;
 
-  /// Arithmetic and comparison by ONNX name: Add, Sub, Mul, Min, Max; Less, LessOrEqual, Greater, GreaterOrEqual, Equal.
+  /// Arithmetic and comparison by ONNX name: Add, Sub, Mul, Min, Max; Less, LessOrEqual, Greater, GreaterOrEqual,
+  /// Equal.
   FormulaRef binary(llvm::StringRef op, const FormulaRef &a, const FormulaRef &b) const;
   FormulaRef toBool(const FormulaRef &a) const;
   FormulaRef toNumber(const FormulaRef &a) const;
@@ -67,8 +68,8 @@ private:
 /// `dim` with `by` in place of the named dim `name`; nullopt where that cannot be written.
 std::optional<SymbolicDim> substitute(const SymbolicDim &dim, const std::string &name, const SymbolicDim &by);
 
-/// `dim` with x in place of every min(x, N) of a constant N of 2 or more: what an extent cut from a stored table of N rows
-/// is as long as the table covers it.
+/// `dim` with x in place of every min(x, N) of a constant N of 2 or more: what an extent cut from a stored table of N
+/// rows is as long as the table covers it.
 SymbolicDim assumeCovered(const SymbolicDim &dim);
 
 } // namespace kimi::onnx

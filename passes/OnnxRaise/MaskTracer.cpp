@@ -155,10 +155,10 @@ FormulaRef MaskTracer::traceStored(Value value, const Indices &indices) {
 }
 
 FormulaRef MaskTracer::traceElementwise(NodeOp node, const Indices &indices) {
-  static constexpr StringLiteral kNames[] = {"Not",  "Cast", "And",   "Or",          "Where",   "Add",
-                                             "Sub",  "Mul",  "Min",   "Max",         "Equal",   "Less",
-                                             "Neg",  "LessOrEqual",   "Greater",     "GreaterOrEqual",
-                                             "BitwiseAnd", "BitwiseOr", "BitwiseNot"};
+  static constexpr StringLiteral kNames[] = {
+      "Not",        "Cast",      "And",       "Or",   "Where", "Add",         "Sub",     "Mul",
+      "Min",        "Max",       "Equal",     "Less", "Neg",   "LessOrEqual", "Greater", "GreaterOrEqual",
+      "BitwiseAnd", "BitwiseOr", "BitwiseNot"};
   StringRef name = node.getOpType();
   if (!llvm::is_contained(kNames, name)) {
     return {};
@@ -183,8 +183,7 @@ FormulaRef MaskTracer::traceElementwise(NodeOp node, const Indices &indices) {
       return formulas.number(std::trunc(number->real));
     }
     bool narrow = !toInteger && raiser.shapes.of(result).elementType.getIntOrFloatBitWidth() < 32;
-    if ((toInteger && number->kind == Kind::Load) ||
-        (narrow && number->kind == Kind::Int && !number->constant())) {
+    if ((toInteger && number->kind == Kind::Load) || (narrow && number->kind == Kind::Int && !number->constant())) {
       return formulas.unknown(toInteger ? "int" : "rounded", {number});
     }
     return number;
@@ -361,8 +360,7 @@ FormulaRef MaskTracer::traceConcat(NodeOp node, const Indices &indices) {
   const SymbolicDim &index = indices[axis]->dim;
   Indices own = indices;
   for (const Piece &piece : pieces) {
-    if (formulas.isNonNegative(index - piece.start) &&
-        formulas.isNonNegative(piece.start + piece.extent - 1 - index)) {
+    if (formulas.isNonNegative(index - piece.start) && formulas.isNonNegative(piece.start + piece.extent - 1 - index)) {
       own[axis] = formulas.integer(index - piece.start);
       return trace(piece.value, own);
     }
@@ -421,8 +419,8 @@ FormulaRef MaskTracer::traceGather(NodeOp node, const Indices &indices) {
     if (axis < 0 || axis >= static_cast<int64_t>(dims->size()) || indices.size() != dims->size() - 1 + inner) {
       return {};
     }
-    FormulaRef at = fromFront(
-        trace(where, Indices(indices.begin() + axis, indices.begin() + axis + inner)), (*dims)[axis]);
+    FormulaRef at =
+        fromFront(trace(where, Indices(indices.begin() + axis, indices.begin() + axis + inner)), (*dims)[axis]);
     if (!at) {
       return {};
     }

@@ -177,9 +177,8 @@ LogicalResult AttentionRaiser::matchScores(Match &match, Value scores) {
   NodeOp product = raiser.node(scores, "MatMul");
   if (!product) {
     return fail(match.root, "below the softmax is no matrix product but " +
-                                (scores.getDefiningOp<NodeOp>()
-                                     ? "'" + scores.getDefiningOp<NodeOp>().getOpType() + "'"
-                                     : Twine("a graph input")));
+                                (scores.getDefiningOp<NodeOp>() ? "'" + scores.getDefiningOp<NodeOp>().getOpType() + "'"
+                                                                : Twine("a graph input")));
   }
   if (raiser.rank(product.getInput(0)) != 4 || raiser.rank(product.getInput(1)) != 4) {
     return fail(match.root, "queries and keys are not of rank 4 (batch, heads, time, head size)");
@@ -295,13 +294,13 @@ LogicalResult AttentionRaiser::build(Match &match) {
   Value mask = analysis.build(root.getLoc(), k);
   mask = mask ? raiser.ranked(mask) : Value();
   Type element = cast<RankedTensorType>(q.getType()).getElementType();
-  SmallVector<int64_t> sizes = {cast<RankedTensorType>(q.getType()).getDimSize(0),
-                                cast<RankedTensorType>(q.getType()).getDimSize(1),
-                                cast<RankedTensorType>(q.getType()).getDimSize(2),
-                                cast<RankedTensorType>(v.getType()).getDimSize(3)};
+  SmallVector<int64_t> sizes = {
+      cast<RankedTensorType>(q.getType()).getDimSize(0), cast<RankedTensorType>(q.getType()).getDimSize(1),
+      cast<RankedTensorType>(q.getType()).getDimSize(2), cast<RankedTensorType>(v.getType()).getDimSize(3)};
   bool causal = match.causal || analysis.isCausal();
   Value o = AttentionOp::create(rewriter, root.getLoc(), RankedTensorType::get(sizes, element), q, k, v, mask,
-                                causal ? rewriter.getUnitAttr() : UnitAttr(), rewriter.getF32FloatAttr(match.scale), rewriter.getF32FloatAttr(match.softcap));
+                                causal ? rewriter.getUnitAttr() : UnitAttr(), rewriter.getF32FloatAttr(match.scale),
+                                rewriter.getF32FloatAttr(match.softcap));
   raiser.shapes.infer(o.getDefiningOp());
   numCausal += causal;
   numMasked += static_cast<bool>(mask);

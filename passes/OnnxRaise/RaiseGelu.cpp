@@ -204,8 +204,7 @@ LogicalResult raiseSpelledOut(Raiser &raiser, NodeOp root) {
       Product product;
       flatten(raiser, root.getResult(0), {x, gate}, kDepth, product);
       if (product.factors.size() == 2 && llvm::is_contained(product.factors, x) &&
-          llvm::is_contained(product.factors, gate) && isClose(product.constant, 0.5) &&
-          isGeluArgument(raiser, f, x)) {
+          llvm::is_contained(product.factors, gate) && isClose(product.constant, 0.5) && isGeluArgument(raiser, f, x)) {
         return build(raiser, root, x, f.is("Tanh"));
       }
     }

@@ -117,8 +117,7 @@ std::optional<Normalised> matchNormalised(const Raiser &raiser, Value value) {
   NodeOp add = root ? raiser.node(root.getInput(0), "Add") : NodeOp();
   auto withEps = add ? raiser.withScalar(add) : std::nullopt;
   NodeOp variance = withEps ? raiser.node(withEps->first, "ReduceMean") : NodeOp();
-  if (!variance || !isMeanOfLastAxis(raiser, variance) ||
-      squaredOf(raiser, variance.getInput(0)) != centred) {
+  if (!variance || !isMeanOfLastAxis(raiser, variance) || squaredOf(raiser, variance.getInput(0)) != centred) {
     return std::nullopt;
   }
   return Normalised{centred, withEps->second};

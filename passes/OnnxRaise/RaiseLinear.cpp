@@ -41,8 +41,8 @@ void readWeight(const Raiser &raiser, Linear &linear) {
   }
 }
 
-/// Takes Reshape([..., K] -> [M, K]) before and Reshape([M, N] -> [..., N]) after into the layer. Where K is spread over
-/// several axes before (heads and their channels), a Reshape to [..., K] stays.
+/// Takes Reshape([..., K] -> [M, K]) before and Reshape([M, N] -> [..., N]) after into the layer. Where K is spread
+/// over several axes before (heads and their channels), a Reshape to [..., K] stays.
 void readReshapes(Raiser &raiser, Linear &linear) {
   NodeOp before = raiser.node(linear.x, "Reshape");
   NodeOp after = raiser.onlyUser(linear.last.getResult(0));
@@ -128,8 +128,7 @@ LogicalResult raise(Raiser &raiser, NodeOp node) {
   linear.x = raiser.strip(linear.x);
 
   RankedTensorType type = raiser.type(linear.last.getResult(0));
-  if (!type || !raiser.ranked(linear.x) || !raiser.ranked(linear.w) ||
-      (linear.bias && !raiser.ranked(linear.bias))) {
+  if (!type || !raiser.ranked(linear.x) || !raiser.ranked(linear.w) || (linear.bias && !raiser.ranked(linear.bias))) {
     return rewriter.notifyMatchFailure(node, "an operand or the result has no known rank");
   }
   rewriter.setInsertionPoint(linear.last);

@@ -104,7 +104,7 @@ std::optional<double> Raiser::scalar(Value value) const {
     return std::nullopt;
   }
   StringRef type = node.getOpType();
-  static constexpr StringLiteral kUnary[] = {"Identity", "Cast", "Sqrt", "Reciprocal", "Neg",
+  static constexpr StringLiteral kUnary[] = {"Identity",  "Cast",    "Sqrt",    "Reciprocal", "Neg",
                                              "Unsqueeze", "Squeeze", "Reshape", "Expand"};
   if (llvm::is_contained(kUnary, type)) {
     std::optional<double> x = scalar(node.getInput(0));
@@ -178,8 +178,8 @@ bool Raiser::isWeight(Value value) const {
     return true;
   }
   auto node = dyn_cast<NodeOp>(op);
-  static constexpr StringLiteral kViews[] = {"Identity", "Cast", "Transpose", "Reshape", "Squeeze", "Unsqueeze",
-                                             "DequantizeLinear"};
+  static constexpr StringLiteral kViews[] = {"Identity", "Cast",      "Transpose",       "Reshape",
+                                             "Squeeze",  "Unsqueeze", "DequantizeLinear"};
   return node && node.getDomain().empty() && node.getInput(0) && llvm::is_contained(kViews, node.getOpType()) &&
          isWeight(node.getInput(0));
 }

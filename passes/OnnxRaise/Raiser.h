@@ -8,8 +8,8 @@
 #define KIMI_PASSES_ONNXRAISE_RAISER_H
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/OnnxToKimi/SymbolicShapes.h"
 #include "mlir/IR/PatternMatch.h"
+#include "passes/OnnxToKimi/SymbolicShapes.h"
 #include <functional>
 
 namespace kimi::onnx {

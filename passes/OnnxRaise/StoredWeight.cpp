@@ -51,13 +51,12 @@ std::optional<Triangle> onnx::readTriangle(Value value, DenseElementsAttr elemen
   if (elements && isa<IntegerType>(element)) {
     auto values = elements.getValues<APInt>();
     bool isBool = element.isInteger(1);
-    return findTriangle(rows, [&](int64_t i) -> double {
-      return isBool ? values[i].getZExtValue() : values[i].getSExtValue();
-    });
+    return findTriangle(
+        rows, [&](int64_t i) -> double { return isBool ? values[i].getZExtValue() : values[i].getSExtValue(); });
   }
   auto reference = value.getDefiningOp<WeightRefOp>();
-  auto weight = reference ? SymbolTable::lookupNearestSymbolFrom<WeightOp>(reference, reference.getWeightAttr())
-                          : WeightOp();
+  auto weight =
+      reference ? SymbolTable::lookupNearestSymbolFrom<WeightOp>(reference, reference.getWeightAttr()) : WeightOp();
   auto external = weight ? dyn_cast<ExternalAttr>(weight.getSource()) : ExternalAttr();
   bool isByte = element.isInteger(1) || element.isInteger(8);
   if (!external || modelDir.empty() || !(isByte || element.isF32()) ||
