@@ -9,6 +9,7 @@
 #include "dialects/Onnx/OnnxDialect.h"
 #include "dialects/Tile/TileDialect.h"
 #include "passes/Passes.h"
+#include "passes/Pipelines/Pipelines.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -21,5 +22,6 @@ int main(int argc, char **argv) {
   mlir::registerAllPasses();
   registry.insert<kimi::KimiDialect, kimi::onnx::OnnxDialect, kimi::tile::TileDialect>();
   kimi::registerKimiPasses();
+  kimi::registerKimiPipelines();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Kimi optimizer driver\n", registry));
 }

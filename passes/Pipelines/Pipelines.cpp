@@ -1,0 +1,69 @@
+//===- Pipelines.cpp - the phases of compilation, by name
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Pipelines/Pipelines.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace kimi;
+
+std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
+  std::vector<Phase> phases = {
+      {"raise", "func.func(onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,onnx-raise-attention,"
+                "onnx-raise-linear)"},
+      {"convert", "onnx-to-kimi,canonicalize,cse"},
+  };
+  if (options.deriveDecode) {
+    phases.push_back({"state", "kimi-derive-decode,canonicalize,cse"});
+  }
+  if (options.reference) {
+    phases.push_back({"reference", "kimi-lower-to-reference,canonicalize,cse"});
+  } else {
+    phases.push_back({"fuse", "kimi-fuse-linear,kimi-fuse-elementwise,canonicalize,cse"});
+  }
+  return phases;
+}
+
+std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
+  std::vector<Phase> phases;
+  if (!options.reference) {
+    phases.push_back({"schedule", "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
+                                      "},kimi-schedule-attention,kimi-lower-to-reference,canonicalize,cse"});
+  }
+  phases.push_back({"outline", "kimi-generalize-tensor-ops,kimi-materialize-views,kimi-outline-generic,canonicalize,cse"});
+  return phases;
+}
+
+LogicalResult kimi::addPhase(const Phase &phase, OpPassManager &pm) {
+  std::string problem;
+  llvm::raw_string_ostream os(problem);
+  if (failed(parsePassPipeline(phase.passes, pm, os))) {
+    llvm::errs() << "error: phase '" << phase.name << "': " << problem << "\n";
+    return failure();
+  }
+  return success();
+}
+
+void kimi::registerKimiPipelines() {
+  PipelineOptions options;
+  std::vector<Phase> phases = graphPhases(options);
+  for (Phase &phase : kernelPhases(options)) {
+    phases.push_back(phase);
+  }
+  options.reference = true;
+  phases.push_back(graphPhases(options).back());
+  for (const Phase &phase : phases) {
+    // The registry keeps references to nothing but the function, so the phase travels in the closure.
+    registerPassPipeline(
+        "kimi-phase-" + phase.name, "phase '" + phase.name + "': " + phase.passes,
+        [phase](OpPassManager &pm, StringRef, function_ref<LogicalResult(const Twine &)> error) {
+          return failed(addPhase(phase, pm)) ? error("cannot build phase '" + phase.name + "'") : success();
+        },
+        [](function_ref<void(const detail::PassOptions &)>) {});
+  }
+}

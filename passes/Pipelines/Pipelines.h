@@ -1,0 +1,44 @@
+//===- Pipelines.h - the phases of compilation, by name
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_PIPELINES_PIPELINES_H
+#define KIMI_PASSES_PIPELINES_PIPELINES_H
+
+#include "mlir/Pass/PassManager.h"
+#include <string>
+#include <vector>
+
+namespace kimi {
+
+struct PipelineOptions {
+  /// Plain fp32 loops instead of fusion and schedules.
+  bool reference = false;
+  /// Make `prefill` and `decode` entries where the graph allows it.
+  bool deriveDecode = true;
+  /// Columns of a weight panel: two vectors of the target.
+  int64_t panel = 16;
+};
+
+/// One phase: its name (as in --emit and the docs) and its passes in textual form.
+struct Phase {
+  std::string name;
+  std::string passes;
+};
+
+/// From the imported graph to tensors with state and fusion groups (--emit=kimi).
+std::vector<Phase> graphPhases(const PipelineOptions &options);
+/// From there to kernels and a host function of launches (--emit=tile).
+std::vector<Phase> kernelPhases(const PipelineOptions &options);
+
+/// Adds the passes of `phase` to `pm`; fails, with a message, only where a pass of that name is not registered.
+mlir::LogicalResult addPhase(const Phase &phase, mlir::OpPassManager &pm);
+
+/// Registers each phase as a pipeline (`--kimi-phase-raise`, ...) with default options.
+void registerKimiPipelines();
+
+} // namespace kimi
+
+#endif // KIMI_PASSES_PIPELINES_PIPELINES_H
