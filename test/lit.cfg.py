@@ -18,3 +18,4 @@ config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%cases", os.path.join(config.kimi_source_root, "test", "data")))
 if os.path.isdir(os.path.join(config.kimi_source_root, "test", "data", "gpt2")):
     config.available_features.add("gpt2-cases")
+config.substitutions.append(("%mlir_lib", os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(config.filecheck))), "lib")))

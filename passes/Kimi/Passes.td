@@ -46,4 +46,103 @@ def DeriveDecode : Pass<"kimi-derive-decode", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kimi::KimiDialect", "::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def LowerToReference : Pass<"kimi-lower-to-reference"> {
+  let summary = "every kimi op as plain fp32 tensor loops";
+  let description = [{
+    The executable meaning of the dialect: each op becomes `linalg.generic` on tensors, slow and obvious. Operands are
+    widened to fp32 element by element, the arithmetic is fp32, the result is rounded to its element type at the end.
+    Ops that are no arithmetic stay: weights, `kimi.pack_weight`, states, `kimi.loops`, `kimi.dispatch`.
+
+    Before:
+    ```mlir
+    %y = kimi.gelu %x : tensor<?x8xf32> -> tensor<?x8xf32>
+    ```
+    After:
+    ```mlir
+    %e = tensor.empty(%m) : tensor<?x8xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+        ins(%x : tensor<?x8xf32>) outs(%e : tensor<?x8xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      ... // x/2 * (1 + erf(x/sqrt(2)))
+      linalg.yield %r : f32
+    } -> tensor<?x8xf32>
+    ```
+
+    Numeric effect: defines the numbers. Sums run in the order of the loops.
+  }];
+  let statistics = [Statistic<"lowered", "ops-lowered", "kimi ops lowered to linalg">];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def FuseLinear : Pass<"kimi-fuse-linear"> {
+  let summary = "norm, projection and what follows it as one kernel";
+  let description = [{
+    Each `kimi.linear` with a weight matrix (a value known when the weights are loaded) becomes a `kimi.fused_linear`:
+
+    - the bias and every elementwise consumer that is the only user of the result (`kimi.gelu`, and `linalg.generic` over
+      the same shape: activation, residual, scale) become its epilogue, as long as the result keeps shape and element type
+      (a consumer that converts the element type is taken in as the last one);
+    - a `kimi.layer_norm` or `kimi.rms_norm` all of whose users are such linears becomes the prologue of each;
+    - a transposed weight becomes the `transpose` flag.
+
+    A linear that cannot be taken (x of rank 1, dynamic extents of the matrix, a matrix computed at run time) stays as it
+    is, with a remark that says why. Linears with nothing to fuse become a `kimi.fused_linear` with an empty epilogue, so
+    that one kernel road serves all.
+
+    Before:
+    ```mlir
+    %n = kimi.layer_norm %x, %g, %b eps 1.0e-5 : ...
+    %h = kimi.linear %n, %w, %bias : ...
+    %y = kimi.gelu %h tanh : ...
+    ```
+    After:
+    ```mlir
+    %y = kimi.fused_linear %x, %w norm layer(%g, %b) eps 1.0e-5 extras(%bias) maps [#n] : ... {
+    ^bb0(%acc: f32, %bias_n: f32):
+      %h = arith.addf %acc, %bias_n : f32
+      ... // gelu of %h
+      kimi.yield %y : f32
+    }
+    ```
+
+    Numeric effect: exact in fp32. In fp16 and bf16 the norm is no longer rounded before the product; the epilogue keeps
+    the roundings of the ops it was made from.
+  }];
+  let statistics = [Statistic<"linears", "linears", "linears turned into kimi.fused_linear">,
+                    Statistic<"norms", "norms", "norms folded into linears">,
+                    Statistic<"consumers", "consumers", "elementwise consumers folded into epilogues">,
+                    Statistic<"refused", "refused", "linears left alone">];
+  let dependentDialects = ["::kimi::KimiDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def FuseElementwise : Pass<"kimi-fuse-elementwise"> {
+  let summary = "chains of elementwise ops and lookups as one kernel";
+  let description = [{
+    Fuses elementwise `linalg.generic` ops into their elementwise consumers (upstream's fusion), after turning
+    `kimi.embedding` into a generic with `tensor.extract` and `kimi.gelu` into a generic, so that `wte[ids] + wpe[pos]`
+    becomes one kernel. A producer is fused where it has one user and is not evaluated more often than before, or where it
+    costs next to nothing (fills, index arithmetic, constants). Reshapes between elementwise ops are moved out of the way.
+    Views stay views: slices, transposes and reshapes cost nothing later; those that change nothing go. Dead ops go, equal ones are merged; ops that
+    write (`kimi.cache_append`) stay where they are.
+
+    Before:
+    ```mlir
+    %t = kimi.embedding %ids, %wte : tensor<?x?xi64>, tensor<50257x768xf32> -> tensor<?x?x768xf32>
+    %p = kimi.embedding %pos, %wpe : tensor<?xi64>, tensor<1024x768xf32> -> tensor<?x768xf32>
+    %h = linalg.generic ... ins(%t, %p) { arith.addf }
+    ```
+    After:
+    ```mlir
+    %h = linalg.generic ... ins(%ids, %pos) { tensor.extract %wte, tensor.extract %wpe, arith.addf }
+    ```
+
+    Numeric effect: exact.
+  }];
+  let statistics = [Statistic<"lookups", "lookups", "kimi.embedding ops turned into generics">,
+                    Statistic<"fused", "fused", "elementwise producers fused into their consumer">];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
+                           "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 #endif // KIMI_PASSES_KIMI_PASSES
