@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/KimiToTile/HostViews.h"
 #include "passes/KimiToTile/KernelWriter.h"
 #include "passes/KimiToTile/Passes.h"
 #include "llvm/ADT/DenseSet.h"
@@ -22,29 +23,6 @@ using namespace mlir;
 using namespace kimi;
 
 namespace {
-/// A fresh row-major copy of `tensor`, made before `user`.
-Value copyBefore(HostContext &context, Operation *user, Value tensor) {
-  OpBuilder b(user);
-  Location loc = user->getLoc();
-  auto type = cast<RankedTensorType>(tensor.getType());
-  SmallVector<Value> dynamic;
-  for (auto [axis, size] : llvm::enumerate(context.scalars.shape(tensor))) {
-    if (type.isDynamicDim(axis)) {
-      dynamic.push_back(context.scalars.materialize(b, loc, size));
-    }
-  }
-  auto fresh = RankedTensorType::get(type.getShape(), type.getElementType());
-  Value empty = tensor::EmptyOp::create(b, loc, fresh, dynamic);
-  AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
-  SmallVector<utils::IteratorType> iterators(type.getRank(), utils::IteratorType::parallel);
-  auto copy = linalg::GenericOp::create(b, loc, TypeRange(fresh), ValueRange(tensor), ValueRange(empty),
-                                        ArrayRef<AffineMap>{identity, identity}, iterators,
-                                        [](OpBuilder &nested, Location at, ValueRange args) {
-                                          linalg::YieldOp::create(nested, at, args[0]);
-                                        });
-  return copy.getResult(0);
-}
-
 /// True where a kernel computes `base` in this function, so that it can be computed into the caller's buffer.
 bool isComputedHere(Value base) {
   Operation *op = base.getDefiningOp();

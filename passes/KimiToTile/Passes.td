@@ -70,6 +70,51 @@ def KimiOutlineGeneric : Pass<"kimi-outline-generic", "mlir::ModuleOp"> {
                            "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect"];
 }
 
+def KimiScheduleLinear : Pass<"kimi-schedule-linear", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.fused_linear";
+  let description = [{
+    A block of the grid computes TM rows by TN columns: it loads its rows of x, normalises them, multiplies them with the
+    packed weight (`kimi.pack_weight`, once when weights are loaded), runs the epilogue on the tile and stores it. Guards
+    choose between a kernel for one row, for a few, and for many. The last block of columns starts early where the columns
+    are not a multiple of TN, so that every product has static sizes.
+
+    Left to the reference lowering, with a remark: dynamic K or N, element types other than f32, rows too long to
+    normalise within one block.
+
+    Before: `%y = kimi.fused_linear %x, %w norm layer(%g, %b) eps 1.0e-5 ... { ... }`
+
+    After: `%y = kimi.dispatch [@linear_768x2304_layer_m1, @linear_768x2304_layer_m4, @linear_768x2304_layer] guards(..) ...`
+
+    Numeric effect: reassociates sums over K.
+  }];
+  let options = [Option<"panel", "panel", "int64_t", "16", "columns of a panel of the packed weights">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "fused_linear ops that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
+def KimiScheduleAttention : Pass<"kimi-schedule-attention", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.attention";
+  let description = [{
+    A block of the grid computes TM queries of one head: an online softmax in fp32 over blocks of TS keys, up to the last
+    key that the block may see. Guards choose between a kernel for one query and for many. Keys and values are strided
+    views (a cache, slices of the projection). A result that is only transposed to [B, T, H, D] is written in that order.
+
+    Left to the reference lowering, with a remark: dynamic heads or channels, element types other than f32.
+
+    Before: `%o = kimi.attention %q, %k, %v causal scale 0.125 : ...`
+
+    After: `%o = kimi.dispatch [@attention_d64_causal_t1, @attention_d64_causal] guards(%one) grid(...) ins(%q, %k, %v : ...)`
+
+    Numeric effect: reassociates sums over keys and channels.
+  }];
+  let statistics = [Statistic<"numScheduled", "scheduled", "attention ops that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
 def KimiPrintPlan : Pass<"kimi-print-plan", "mlir::ModuleOp"> {
   let summary = "print the plan of the host functions";
   let description = [{

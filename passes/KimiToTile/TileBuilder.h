@@ -1,0 +1,63 @@
+//===- TileBuilder.h - short forms for the tile ops of a kernel
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_KIMITOTILE_TILEBUILDER_H
+#define KIMI_PASSES_KIMITOTILE_TILEBUILDER_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/KimiToTile/KernelWriter.h"
+
+namespace kimi {
+
+/// Builds tiles of f32 and what is done to them, at the insertion point of a kernel writer.
+class TileBuilder {
+public:
+  explicit TileBuilder(KernelWriter &writer) : writer(writer), b(writer.body()), loc(writer.loc()) {}
+
+  mlir::Value alloc(int64_t rows, int64_t columns, tile::SpaceKind space, mlir::Type type = {}) {
+    auto attribute = tile::SpaceAttr::get(b.getContext(), space);
+    auto shape = mlir::MemRefType::get({rows, columns}, type ? type : b.getF32Type(), mlir::MemRefLayoutAttrInterface(),
+                                       attribute);
+    return tile::AllocOp::create(b, loc, shape);
+  }
+  mlir::Value shared(int64_t rows, int64_t columns) { return alloc(rows, columns, tile::SpaceKind::shared); }
+  mlir::Value fragment(int64_t rows, int64_t columns) { return alloc(rows, columns, tile::SpaceKind::fragment); }
+  void load(mlir::Value tile, mlir::Value source, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> dims) {
+    tile::LoadOp::create(b, loc, tile, source, offsets, dims, b.getF32FloatAttr(0.0f));
+  }
+  void store(mlir::Value tile, mlir::Value target, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> dims) {
+    tile::StoreOp::create(b, loc, tile, target, offsets, dims);
+  }
+  void fill(mlir::Value tile, float value) { tile::FillOp::create(b, loc, tile, number(value)); }
+  mlir::Value number(float value) {
+    return mlir::arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value)).getResult();
+  }
+  /// out = fn(elements of ins); the builder stands in the region while `fn` runs.
+  void map(mlir::ValueRange ins, mlir::Value out, llvm::function_ref<mlir::Value(mlir::ValueRange)> fn) {
+    auto op = tile::MapOp::create(b, loc, ins, out);
+    mlir::Block *block = new mlir::Block();
+    op.getBody().push_back(block);
+    for (mlir::Value in : ins) {
+      block->addArgument(mlir::cast<mlir::MemRefType>(in.getType()).getElementType(), loc);
+    }
+    mlir::OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(block);
+    mlir::Value value = fn(block->getArguments());
+    tile::YieldOp::create(b, loc, value);
+  }
+  void reduce(tile::ReduceKind kind, mlir::Value input, mlir::Value out, bool accumulate = false) {
+    tile::ReduceOp::create(b, loc, kind, input, out, /*axis=*/uint64_t(1), accumulate);
+  }
+
+private:
+  KernelWriter &writer;
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+};
+
+} // namespace kimi
+
+#endif // KIMI_PASSES_KIMITOTILE_TILEBUILDER_H
