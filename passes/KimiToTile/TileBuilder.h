@@ -15,10 +15,10 @@ namespace kimi {
 /// Builds tiles of f32 and what is done to them, at the insertion point of a kernel writer.
 class TileBuilder {
 public:
-  explicit TileBuilder(KernelWriter &writer) : writer(writer), b(writer.body()), loc(writer.loc()) {}
+  explicit TileBuilder(KernelWriter &writer) : b(writer.body()), loc(writer.loc()) {}
 
   mlir::Value alloc(int64_t rows, int64_t columns, tile::SpaceKind space, mlir::Type type = {}) {
-    auto attribute = tile::SpaceAttr::get(b.getContext(), space);
+    auto attribute = tile::SpaceKindAttr::get(b.getContext(), space);
     auto shape = mlir::MemRefType::get({rows, columns}, type ? type : b.getF32Type(), mlir::MemRefLayoutAttrInterface(),
                                        attribute);
     return tile::AllocOp::create(b, loc, shape);
@@ -26,10 +26,10 @@ public:
   mlir::Value shared(int64_t rows, int64_t columns) { return alloc(rows, columns, tile::SpaceKind::shared); }
   mlir::Value fragment(int64_t rows, int64_t columns) { return alloc(rows, columns, tile::SpaceKind::fragment); }
   void load(mlir::Value tile, mlir::Value source, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> dims) {
-    tile::LoadOp::create(b, loc, tile, source, offsets, dims, b.getF32FloatAttr(0.0f));
+    tile::LoadOp::create(b, loc, tile, source, offsets, b.getDenseI64ArrayAttr(dims), b.getF32FloatAttr(0.0f));
   }
   void store(mlir::Value tile, mlir::Value target, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> dims) {
-    tile::StoreOp::create(b, loc, tile, target, offsets, dims);
+    tile::StoreOp::create(b, loc, tile, target, offsets, b.getDenseI64ArrayAttr(dims));
   }
   void fill(mlir::Value tile, float value) { tile::FillOp::create(b, loc, tile, number(value)); }
   mlir::Value number(float value) {
@@ -53,7 +53,6 @@ public:
   }
 
 private:
-  KernelWriter &writer;
   mlir::OpBuilder &b;
   mlir::Location loc;
 };

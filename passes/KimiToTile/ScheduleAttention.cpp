@@ -1,0 +1,368 @@
+//===- ScheduleAttention.cpp - tile kernels of kimi.attention
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/KimiToTile/HostViews.h"
+#include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/TileBuilder.h"
+#include <limits>
+
+namespace kimi {
+#define GEN_PASS_DEF_KIMISCHEDULEATTENTION
+#include "passes/KimiToTile/Passes.h.inc"
+} // namespace kimi
+
+using namespace mlir;
+using namespace kimi;
+
+namespace {
+/// Queries of a block and keys of a step.
+struct AttentionSchedule {
+  int64_t queries, keys;
+};
+constexpr AttentionSchedule kManyQueries = {48, 64}, kOneQuery = {1, 128};
+
+/// What the kernel reads and writes, on the host.
+struct Problem {
+  AttentionOp op;
+  Value mask;               // additive, f32; null without one
+  RankedTensorType type;    // of the result as it is stored
+  bool tokensFirst = false; // stored as [B, T, H, D]
+};
+
+class AttentionKernel {
+public:
+  AttentionKernel(HostContext &context, Problem &problem, AttentionSchedule schedule)
+      : context(context), p(problem), s(schedule), writer(context, problem.op), t(writer), b(writer.body()),
+        loc(writer.loc()) {
+    depth = cast<RankedTensorType>(p.op.getK().getType()).getDimSize(3);
+    width = cast<RankedTensorType>(p.op.getV().getType()).getDimSize(3);
+  }
+
+  FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard) {
+    q = writer.input(p.op.getQ());
+    k = writer.input(p.op.getK());
+    v = writer.input(p.op.getV());
+    mask = p.mask ? writer.input(p.mask) : Value();
+    if (!q || !k || !v || (p.mask && !mask)) {
+      writer.abandon();
+      return failure();
+    }
+    SmallVector<SymbolicDim> sizes = context.scalars.shape(p.op.getQ());
+    SymbolicDim batch = sizes[0], heads = sizes[1], queries = sizes[2];
+    SmallVector<SymbolicDim> stored{batch, heads, queries, SymbolicDim(width)};
+    if (p.tokensFirst) {
+      std::swap(stored[1], stored[2]);
+    }
+    Value out = writer.result(p.type, stored);
+    place();
+    buildTiles();
+    Value zero = writer.constant(0), step = writer.constant(s.keys);
+    Value steps = arith::DivUIOp::create(b, loc, upper, step);
+    Value whole = arith::MulIOp::create(b, loc, steps, step);
+    buildLoop(b, loc, zero, whole, step, [&](Value at) { keys(at, /*inBounds=*/true); });
+    // The loop runs once or not at all.
+    buildLoop(b, loc, whole, upper, step, [&](Value at) { keys(at, /*inBounds=*/false); });
+    t.map({acc, sum}, acc, [&](ValueRange e) {
+      Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, e[1], t.number(0.0f));
+      Value mean = arith::DivFOp::create(b, loc, e[0], e[1]);
+      return arith::SelectOp::create(b, loc, none, t.number(0.0f), mean).getResult();
+    });
+    if (p.tokensFirst) {
+      t.store(acc, out, {batchIndex, first, head, zero}, {1, 3});
+    } else {
+      t.store(acc, out, {batchIndex, head, first, zero}, {2, 3});
+    }
+    return KernelWriter::Variant{writer.finish(stem), guard, SymbolicDim::ceilDiv(queries, s.queries), batch * heads};
+  }
+
+  KernelWriter &getWriter() { return writer; }
+
+private:
+  Value sub(Value x, Value y) { return arith::SubFOp::create(b, loc, x, y); }
+  Value mul(Value x, Value y) { return arith::MulFOp::create(b, loc, x, y); }
+  Value add(Value x, Value y) { return arith::AddFOp::create(b, loc, x, y); }
+  Value minusInfinity() { return t.number(-std::numeric_limits<float>::infinity()); }
+
+  /// Which head and queries this block computes, and how many keys it may see.
+  void place() {
+    Value heads = writer.extent(q, 1), groups = writer.extent(k, 1);
+    Value group = arith::DivUIOp::create(b, loc, heads, groups);
+    Value x = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(0));
+    Value y = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(1));
+    first = arith::MulIOp::create(b, loc, x, writer.constant(s.queries));
+    batchIndex = arith::DivUIOp::create(b, loc, y, heads);
+    head = arith::RemUIOp::create(b, loc, y, heads);
+    keyHead = arith::DivUIOp::create(b, loc, head, group);
+    count = writer.extent(k, 2);
+    past = arith::SubIOp::create(b, loc, count, writer.extent(q, 2));
+    upper = count;
+    if (p.op.getCausal()) { // the last query of the block sees the most keys
+      Value end = arith::AddIOp::create(b, loc, first, writer.constant(s.queries));
+      end = arith::AddIOp::create(b, loc, end, past);
+      end = arith::MaxSIOp::create(b, loc, end, writer.constant(0));
+      upper = arith::MinSIOp::create(b, loc, upper, end);
+    }
+  }
+
+  void buildTiles() {
+    query = t.shared(s.queries, depth);
+    t.load(query, q, {batchIndex, head, first, writer.constant(0)}, {2, 3});
+    acc = t.fragment(s.queries, width);
+    top = t.fragment(s.queries, 1);
+    sum = t.fragment(s.queries, 1);
+    newTop = t.fragment(s.queries, 1);
+    factor = t.fragment(s.queries, 1);
+    partial = t.fragment(s.queries, 1);
+    score = t.fragment(s.queries, s.keys);
+    keyTile = t.shared(s.keys, depth);
+    valueTile = t.shared(s.keys, width);
+    maskRows = p.mask && cast<RankedTensorType>(p.mask.getType()).getDimSize(2) != 1 ? s.queries : 1;
+    maskTile = p.mask ? t.shared(maskRows, s.keys) : Value();
+    t.fill(acc, 0.0f);
+    t.fill(sum, 0.0f);
+    t.fill(top, -std::numeric_limits<float>::infinity());
+  }
+
+  /// `keys` rows of a cache from row `at`: where they lie when all are there, else a copy with zeros past the end.
+  Value rows(Value source, Value copy, Value at, int64_t columns, bool inBounds) {
+    Value zero = writer.constant(0);
+    if (!inBounds) {
+      t.load(copy, source, {batchIndex, keyHead, at, zero}, {2, 3});
+      return copy;
+    }
+    SmallVector<OpFoldResult> offsets{batchIndex, keyHead, at, b.getIndexAttr(0)};
+    SmallVector<OpFoldResult> sizes{b.getIndexAttr(1), b.getIndexAttr(1), b.getIndexAttr(s.keys),
+                                    b.getIndexAttr(columns)};
+    SmallVector<OpFoldResult> steps(4, b.getIndexAttr(1));
+    auto type = cast<MemRefType>(memref::SubViewOp::inferRankReducedResultType(
+        {s.keys, columns}, cast<MemRefType>(source.getType()), offsets, sizes, steps));
+    return memref::SubViewOp::create(b, loc, type, source, offsets, sizes, steps);
+  }
+
+  /// One step of the online softmax.
+  void keys(Value at, bool inBounds) {
+    t.fill(score, 0.0f);
+    Value keyRows = rows(k, keyTile, at, depth, inBounds);
+    tile::MmaOp::create(b, loc, score, query, keyRows, /*transpose_b=*/true, /*panels=*/false);
+    scores(at, inBounds);
+    t.reduce(tile::ReduceKind::max, score, newTop);
+    t.map({newTop, top}, newTop, [&](ValueRange e) {
+      return arith::MaximumFOp::create(b, loc, e[0], e[1]).getResult();
+    });
+    // A row that has seen no key yet has the maximum -inf; its exponents are taken from 0 so that no NaN appears.
+    auto anchor = [&](Value maximum) {
+      Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, minusInfinity());
+      return arith::SelectOp::create(b, loc, none, t.number(0.0f), maximum).getResult();
+    };
+    t.map({top, newTop}, factor, [&](ValueRange e) {
+      return math::ExpOp::create(b, loc, sub(e[0], anchor(e[1]))).getResult();
+    });
+    t.map({newTop}, top, [&](ValueRange e) { return e[0]; });
+    t.map({newTop}, newTop, [&](ValueRange e) { return anchor(e[0]); });
+    t.map({score, newTop}, score, [&](ValueRange e) {
+      return math::ExpOp::create(b, loc, sub(e[0], e[1])).getResult();
+    });
+    t.reduce(tile::ReduceKind::add, score, partial);
+    t.map({sum, factor, partial}, sum, [&](ValueRange e) { return add(mul(e[0], e[1]), e[2]); });
+    t.map({acc, factor}, acc, [&](ValueRange e) { return mul(e[0], e[1]); });
+    Value valueRows = rows(v, valueTile, at, width, inBounds);
+    tile::MmaOp::create(b, loc, acc, score, valueRows, /*transpose_b=*/false, /*panels=*/false);
+  }
+
+  /// Products to scores: scale, cap, mask; -inf where the query does not see the key.
+  void scores(Value at, bool inBounds) {
+    Value scale = t.number(p.op.getScale().convertToFloat());
+    float cap = p.op.getSoftcap().convertToFloat();
+    Value capValue = t.number(cap);
+    SmallVector<Value> inputs{score};
+    if (mask) {
+      auto type = cast<RankedTensorType>(p.mask.getType());
+      Value zero = writer.constant(0);
+      SmallVector<Value> offsets{type.getDimSize(0) == 1 ? zero : batchIndex, type.getDimSize(1) == 1 ? zero : head,
+                                 maskRows == 1 && type.getDimSize(2) == 1 ? zero : first, at};
+      t.load(maskTile, mask, offsets, {2, 3});
+      inputs.push_back(maskTile);
+    }
+    Value limit = p.op.getCausal() ? arith::AddIOp::create(b, loc, first, past).getResult() : Value();
+    t.map(inputs, score, [&](ValueRange e) {
+      Value value = mul(e[0], scale);
+      if (cap > 0.0f) {
+        Value bounded = math::TanhOp::create(b, loc, arith::DivFOp::create(b, loc, value, capValue));
+        value = mul(bounded, capValue);
+      }
+      if (mask) {
+        value = add(value, e[1]);
+      }
+      Value seen;
+      Value column = tile::ElementIndexOp::create(b, loc, b.getIndexType(), uint64_t(1));
+      Value key = arith::AddIOp::create(b, loc, at, column);
+      if (!inBounds) {
+        seen = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, key, count);
+      }
+      if (limit) {
+        Value row = tile::ElementIndexOp::create(b, loc, b.getIndexType(), uint64_t(0));
+        Value last = arith::AddIOp::create(b, loc, row, limit);
+        Value before = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, key, last);
+        seen = seen ? arith::AndIOp::create(b, loc, seen, before).getResult() : before;
+      }
+      return seen ? arith::SelectOp::create(b, loc, seen, value, minusInfinity()).getResult() : value;
+    });
+  }
+
+  HostContext &context;
+  Problem &p;
+  AttentionSchedule s;
+  KernelWriter writer;
+  TileBuilder t;
+  OpBuilder &b;
+  Location loc;
+  int64_t depth, width, maskRows = 1;
+  Value q, k, v, mask;
+  Value first, batchIndex, head, keyHead, count, past, upper;
+  Value query, acc, top, sum, newTop, factor, partial, score, keyTile, valueTile, maskTile;
+};
+
+/// A boolean mask as what is added to the scores: 0 or -inf.
+Value additiveMask(HostContext &context, AttentionOp op) {
+  Value mask = op.getMask();
+  if (!mask || !cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1)) {
+    return mask;
+  }
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  auto type = RankedTensorType::get(cast<RankedTensorType>(mask.getType()).getShape(), b.getF32Type());
+  SmallVector<Value> dynamic;
+  for (auto [axis, size] : llvm::enumerate(context.scalars.shape(mask))) {
+    if (type.isDynamicDim(axis)) {
+      dynamic.push_back(context.scalars.materialize(b, loc, size));
+    }
+  }
+  Value empty = tensor::EmptyOp::create(b, loc, type, dynamic);
+  AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
+  SmallVector<utils::IteratorType> iterators(type.getRank(), utils::IteratorType::parallel);
+  auto generic = linalg::GenericOp::create(
+      b, loc, TypeRange(type), ValueRange(mask), ValueRange(empty), ArrayRef<AffineMap>{identity, identity}, iterators,
+      [](OpBuilder &nested, Location at, ValueRange args) {
+        Value zero = arith::ConstantOp::create(nested, at, nested.getF32FloatAttr(0.0f));
+        Value hidden = arith::ConstantOp::create(nested, at,
+                                                 nested.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
+        linalg::YieldOp::create(nested, at, arith::SelectOp::create(nested, at, args[0], zero, hidden).getResult());
+      });
+  return generic.getResult(0);
+}
+
+struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiScheduleAttention> {
+  void runOnOperation() override {
+    KernelPool pool(getOperation());
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      SmallVector<AttentionOp> ops;
+      func.walk([&](AttentionOp op) { ops.push_back(op); });
+      if (ops.empty()) {
+        continue;
+      }
+      HostContext context(func, pool);
+      for (AttentionOp op : ops) {
+        std::string obstacle = whyNot(op);
+        if (!obstacle.empty()) {
+          op.emitRemark() << "is computed by the reference lowering: " << obstacle;
+        } else if (failed(schedule(context, op))) {
+          return signalPassFailure();
+        } else {
+          ++numScheduled;
+        }
+      }
+      context.finish();
+    }
+  }
+
+  std::string whyNot(AttentionOp op) {
+    for (Value value : {op.getQ(), op.getK(), op.getV()}) {
+      auto type = cast<RankedTensorType>(value.getType());
+      if (!type.getElementType().isF32()) {
+        return "there is no kernel for operands that are not f32";
+      }
+      if (type.isDynamicDim(3)) {
+        return "the number of channels is not known";
+      }
+      if (type.getDimSize(3) == 0 || type.getDimSize(3) > 512) {
+        return "heads of " + std::to_string(type.getDimSize(3)) + " channels do not fit a block";
+      }
+    }
+    if (!cast<RankedTensorType>(op.getType()).getElementType().isF32()) {
+      return "there is no kernel for results that are not f32";
+    }
+    if (op.getMask()) {
+      Type element = cast<RankedTensorType>(op.getMask().getType()).getElementType();
+      if (!element.isF32() && !element.isInteger(1)) {
+        return "there is no kernel for masks that are neither f32 nor boolean";
+      }
+    }
+    return {};
+  }
+
+  LogicalResult schedule(HostContext &context, AttentionOp op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (failed(context.layouts.of(operand.get()))) { // a reshape of memory with gaps
+        operand.set(copyBefore(context, op, operand.get()));
+      }
+    }
+    Problem p;
+    p.op = op;
+    p.mask = additiveMask(context, op);
+    p.type = cast<RankedTensorType>(op.getType());
+    linalg::TransposeOp transpose;
+    if (op.getResult().hasOneUse()) {
+      transpose = dyn_cast<linalg::TransposeOp>(*op.getResult().getUsers().begin());
+      if (transpose && transpose.getPermutation() == ArrayRef<int64_t>{0, 2, 1, 3}) {
+        p.type = cast<RankedTensorType>(transpose->getResult(0).getType());
+        p.tokensFirst = true;
+      } else {
+        transpose = nullptr;
+      }
+    }
+    auto qType = cast<RankedTensorType>(op.getQ().getType()), vType = cast<RankedTensorType>(op.getV().getType());
+    std::string stem = "attention_d" + std::to_string(qType.getDimSize(3));
+    if (vType.getDimSize(3) != qType.getDimSize(3)) {
+      stem += "_v" + std::to_string(vType.getDimSize(3));
+    }
+    stem += std::string(op.getCausal() ? "_causal" : "") + (op.getMask() ? "_mask" : "");
+    SymbolicDim queries = context.scalars.shape(op.getQ())[2];
+    std::optional<int64_t> fixed = queries.getConstant();
+    SmallVector<KernelWriter::Variant> variants;
+    std::unique_ptr<AttentionKernel> kernel;
+    auto add = [&](AttentionSchedule schedule, const char *suffix, const SymbolicDim &guard) -> LogicalResult {
+      kernel = std::make_unique<AttentionKernel>(context, p, schedule);
+      FailureOr<KernelWriter::Variant> variant = kernel->build(stem + suffix, guard);
+      if (failed(variant)) {
+        return failure();
+      }
+      variants.push_back(*variant);
+      return success();
+    };
+    if ((!fixed || *fixed == 1) && failed(add(kOneQuery, "_t1", SymbolicDim::eq(queries, 1)))) {
+      return failure();
+    }
+    if ((!fixed || *fixed != 1) && failed(add(kManyQueries, "", SymbolicDim(1)))) {
+      return failure();
+    }
+    Value result = kernel->getWriter().dispatch(variants).getResult(0);
+    if (transpose) {
+      context.replace(transpose, result);
+      context.dead.insert(context.dead.end() - 1, op); // erased after its user
+    } else {
+      context.replace(op, result);
+    }
+    return success();
+  }
+};
+} // namespace
