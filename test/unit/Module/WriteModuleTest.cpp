@@ -1,0 +1,95 @@
+//===- WriteModuleTest.cpp - the bytes of a .kmod read back
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/Module/BuildModule.h"
+#include "runtime/format/Header.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <gtest/gtest.h>
+
+using namespace kimi;
+
+namespace {
+plan::Plan smallPlan() {
+  plan::Plan plan;
+  plan.symbols = {"n"};
+  plan::Weight external;
+  external.name = "w";
+  external.dims = {4};
+  external.file = "w.bin";
+  external.offset = 16;
+  external.length = 16;
+  plan::Weight inlined;
+  inlined.name = "c";
+  inlined.dims = {2};
+  inlined.bytes = std::string("\0\0\x80\x3f\0\0\0\x40", 8);
+  plan.weights = {external, inlined};
+  plan.kernels = {"k"};
+  plan::Entry entry;
+  entry.name = "main";
+  plan::Port port;
+  port.name = "x";
+  port.dims = {fb::Dim(-1, 0)};
+  entry.inputs = {port};
+  entry.scalars = {fb::Scalar(fb::ScalarOp::InputDim, 0, 0, 0, 0)};
+  entry.scalarText = {"n"};
+  plan.entries = {entry};
+  plan.maxContext = 1024;
+  return plan;
+}
+
+ModuleOptions smallOptions() {
+  ModuleOptions options;
+  options.image = "an image";
+  options.target = "cpu:x86-64-v3";
+  options.sourceHash = "abc";
+  return options;
+}
+} // namespace
+
+TEST(WriteModule, ReadsBack) {
+  std::string bytes = writePlan(smallPlan(), smallOptions());
+  format::FileHeader header;
+  ASSERT_GE(bytes.size(), sizeof(header));
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  EXPECT_EQ(header.tableChecksum, format::checksum(bytes.data() + header.tableOffset, header.tableLength));
+  EXPECT_EQ(header.dataOffset % format::dataAlignment, 0u);
+  EXPECT_EQ(header.dataOffset + header.dataLength, bytes.size());
+  const fb::Module *module = fb::GetModule(bytes.data() + header.tableOffset);
+  EXPECT_EQ(module->target()->str(), "cpu:x86-64-v3");
+  EXPECT_EQ(module->source_hash()->str(), "abc");
+  EXPECT_EQ(module->max_context(), 1024);
+  ASSERT_EQ(module->weights()->size(), 2u);
+  EXPECT_EQ(module->weights()->Get(0)->file()->str(), "w.bin");
+  EXPECT_EQ(module->weights()->Get(0)->offset(), 16u);
+  const fb::Blob *blob = module->weights()->Get(1)->blob();
+  float values[2];
+  std::memcpy(values, bytes.data() + header.dataOffset + blob->offset(), sizeof(values));
+  EXPECT_EQ(values[0], 1.0f);
+  EXPECT_EQ(values[1], 2.0f);
+  ASSERT_EQ(module->images()->size(), 1u);
+  blob = module->images()->Get(0)->blob();
+  EXPECT_EQ(bytes.substr(header.dataOffset + blob->offset(), blob->length()), "an image");
+  EXPECT_EQ(module->entries()->Get(0)->inputs()->Get(0)->dims()->Get(0)->symbol(), 0);
+}
+
+TEST(WriteModule, IsDeterministic) {
+  EXPECT_EQ(writePlan(smallPlan(), smallOptions()), writePlan(smallPlan(), smallOptions()));
+}
+
+TEST(WriteModule, WritesFilesWhole) {
+  llvm::SmallString<128> folder;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("kimi-module", folder));
+  std::string path = (folder + "/m.kmod").str(), error;
+  ASSERT_TRUE(mlir::succeeded(writeModuleFile(path, "bytes", error))) << error;
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  ASSERT_TRUE(bool(buffer));
+  EXPECT_EQ((*buffer)->getBuffer(), "bytes");
+  EXPECT_TRUE(mlir::failed(writeModuleFile((folder + "/absent/m.kmod").str(), "bytes", error)));
+  EXPECT_NE(error.find("absent"), std::string::npos);
+  llvm::sys::fs::remove_directories(folder);
+}
