@@ -7,6 +7,7 @@
 #ifndef KIMI_PASSES_ONNX_TO_KIMI_PASSES_H
 #define KIMI_PASSES_ONNX_TO_KIMI_PASSES_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 
 namespace kimi {

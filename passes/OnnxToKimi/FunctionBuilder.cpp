@@ -1,0 +1,309 @@
+//===- FunctionBuilder.cpp - dims as values, host values as tensors
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/OnnxToKimi/BuildContext.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace kimi;
+using namespace kimi::onnx;
+
+Type kimi::onnx::storageType(Type type) {
+  auto integer = dyn_cast_or_null<IntegerType>(type);
+  return integer && !integer.isSignless() ? IntegerType::get(type.getContext(), integer.getWidth()) : type;
+}
+
+Value kimi::onnx::scalarConstant(OpBuilder &b, Location loc, Type type, double value) {
+  if (auto floating = dyn_cast<FloatType>(type)) {
+    APFloat number(value);
+    bool lost = false;
+    number.convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+    return arith::ConstantOp::create(b, loc, FloatAttr::get(floating, number));
+  }
+  return integerConstant(b, loc, type, static_cast<int64_t>(value));
+}
+
+Value kimi::onnx::integerConstant(OpBuilder &b, Location loc, Type type, int64_t value) {
+  if (type.isIndex()) {
+    return arith::ConstantIndexOp::create(b, loc, value);
+  }
+  APInt word = APInt(64, static_cast<uint64_t>(value)).sextOrTrunc(type.getIntOrFloatBitWidth());
+  return arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, word));
+}
+
+FunctionBuilder::FunctionBuilder(func::FuncOp func, SymbolicShapes &shapes)
+    : shapes(shapes), b(func.getContext()), entryMarker(&func.getBody().front().front()), entryLoc(func.getLoc()) {
+  b.setInsertionPoint(entryMarker);
+  for (BlockArgument argument : func.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type || storageType(type.getElementType()) == type.getElementType()) {
+      converted_[argument] = argument;
+      continue;
+    }
+    converted_[argument] =
+        tensor::BitcastOp::create(b, argument.getLoc(), type.clone(storageType(type.getElementType())), argument);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Dims
+//===----------------------------------------------------------------------===//
+
+bool FunctionBuilder::isLate(const SymbolicDim &dim) {
+  std::vector<std::string> names;
+  dim.collectNames(names);
+  return llvm::any_of(names, [&](const std::string &name) {
+    const DimSource *source = shapes.source(name);
+    return source && !isa<BlockArgument>(source->value);
+  });
+}
+
+Value FunctionBuilder::dim(const SymbolicDim &dim) {
+  auto known = dims.find(dim.str());
+  if (known != dims.end()) {
+    return known->second;
+  }
+  // Everything that follows from the arguments is computed at the entry; an extent that only an op of unknown shape
+  // gives, where it is first used.
+  OpBuilder entry(entryMarker);
+  OpBuilder &at = isLate(dim) ? b : entry;
+  Value total;
+  auto add = [&](Value term) { total = total ? arith::AddIOp::create(at, entryLoc, total, term).getResult() : term; };
+  for (const auto &[monomial, coefficient] : dim.terms()) {
+    if (monomial.empty()) {
+      continue;
+    }
+    Value product;
+    for (const auto &[key, power] : monomial) {
+      Value factor = atom(at, dim, key);
+      for (int i = 0; i < power; ++i) {
+        product = product ? arith::MulIOp::create(at, entryLoc, product, factor).getResult() : factor;
+      }
+    }
+    if (coefficient != 1) {
+      product = arith::MulIOp::create(at, entryLoc, product, this->dim(SymbolicDim(coefficient)));
+    }
+    add(product);
+  }
+  auto constant = dim.terms().find(SymbolicDim::Monomial());
+  if (!total) {
+    int64_t number = constant == dim.terms().end() ? 0 : constant->second;
+    total = arith::ConstantIndexOp::create(entry, entryLoc, number);
+  } else if (constant != dim.terms().end()) {
+    add(this->dim(SymbolicDim(constant->second)));
+  }
+  dims[dim.str()] = total;
+  return total;
+}
+
+Value FunctionBuilder::condition(OpBuilder &at, const SymbolicDim &dim) {
+  return arith::CmpIOp::create(at, entryLoc, arith::CmpIPredicate::ne, this->dim(dim), this->dim(0));
+}
+
+Value FunctionBuilder::atom(OpBuilder &at, const SymbolicDim &dim, const std::string &key) {
+  auto known = dims.find(key);
+  if (known != dims.end()) {
+    return known->second;
+  }
+  SymbolicDim::AtomRef atom = dim.atom(key);
+  SmallVector<Value> operands;
+  for (const SymbolicDim &operand : atom->operands) {
+    operands.push_back(this->dim(operand));
+  }
+  // A divisor of 0 (an empty axis) must not trap: the extent it would give is never used.
+  auto divisor = [&]() -> Value {
+    return atom->operands[1].isKnownPositive()
+               ? operands[1]
+               : arith::MaxSIOp::create(at, entryLoc, operands[1], this->dim(1)).getResult();
+  };
+  Value result;
+  switch (atom->kind) {
+  case SymbolicDim::AtomKind::Symbol: {
+    const DimSource *source = shapes.source(atom->name);
+    if (!source) {
+      // Cannot happen for a dim of an argument; 0 keeps the IR valid for the verifier to speak.
+      result = this->dim(0);
+      break;
+    }
+    Value tensor = converted_.count(source->value) ? converted_[source->value] : source->value;
+    result = tensor::DimOp::create(at, entryLoc, tensor, this->dim(source->axis));
+    if (!source->rest.is(0)) {
+      Value rest = this->dim(source->rest);
+      result = source->sign > 0 ? arith::SubIOp::create(at, entryLoc, result, rest).getResult()
+                                : arith::SubIOp::create(at, entryLoc, rest, result).getResult();
+    }
+    break;
+  }
+  case SymbolicDim::AtomKind::Runtime: {
+    auto source = shapes.runtimeSource(atom->name);
+    Value tensor = source ? converted_[source->first] : Value();
+    if (!tensor) {
+      result = this->dim(0);
+      break;
+    }
+    SmallVector<Value> position;
+    if (cast<RankedTensorType>(tensor.getType()).getRank() == 1) {
+      position.push_back(this->dim(source->second));
+    }
+    Value element = tensor::ExtractOp::create(at, entryLoc, tensor, position);
+    bool isUnsigned = cast<RankedTensorType>(source->first.getType()).getElementType().isUnsignedInteger();
+    result = isUnsigned ? arith::IndexCastUIOp::create(at, entryLoc, at.getIndexType(), element).getResult()
+                        : arith::IndexCastOp::create(at, entryLoc, at.getIndexType(), element).getResult();
+    break;
+  }
+  case SymbolicDim::AtomKind::FloorDiv:
+    result = arith::FloorDivSIOp::create(at, entryLoc, operands[0], divisor());
+    break;
+  case SymbolicDim::AtomKind::CeilDiv:
+    result = arith::CeilDivSIOp::create(at, entryLoc, operands[0], divisor());
+    break;
+  case SymbolicDim::AtomKind::Mod: {
+    Value by = divisor();
+    Value quotient = arith::FloorDivSIOp::create(at, entryLoc, operands[0], by);
+    Value whole = arith::MulIOp::create(at, entryLoc, quotient, by);
+    result = arith::SubIOp::create(at, entryLoc, operands[0], whole);
+    break;
+  }
+  case SymbolicDim::AtomKind::Min:
+    result = arith::MinSIOp::create(at, entryLoc, operands[0], operands[1]);
+    break;
+  case SymbolicDim::AtomKind::Max:
+    result = arith::MaxSIOp::create(at, entryLoc, operands[0], operands[1]);
+    break;
+  case SymbolicDim::AtomKind::Eq:
+  case SymbolicDim::AtomKind::Lt: {
+    auto predicate =
+        atom->kind == SymbolicDim::AtomKind::Eq ? arith::CmpIPredicate::eq : arith::CmpIPredicate::slt;
+    Value holds = arith::CmpIOp::create(at, entryLoc, predicate, operands[0], operands[1]);
+    result = arith::SelectOp::create(at, entryLoc, holds, this->dim(1), this->dim(0));
+    break;
+  }
+  case SymbolicDim::AtomKind::Select:
+    result = arith::SelectOp::create(at, entryLoc, condition(at, atom->operands[0]), operands[1], operands[2]);
+    break;
+  }
+  dims[key] = result;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+Tensor FunctionBuilder::tensor(Value original) {
+  const ValueInfo &info = shapes.of(original);
+  Tensor tensor;
+  tensor.type = info.elementType;
+  if (info.shape) {
+    tensor.shape = *info.shape;
+  }
+  auto built = converted_.find(original);
+  if (built != converted_.end()) {
+    tensor.value = built->second;
+  }
+  bool oneElement = info.content && info.content->size() == 1;
+  if (info.isHost() && oneElement) {
+    tensor.scalar = info.content->front();
+  } else if (info.splat && isa_and_nonnull<FloatType>(info.elementType)) {
+    tensor.splat = info.splat;
+  } else if (info.splat && isa_and_nonnull<IntegerType>(info.elementType)) {
+    tensor.scalar = SymbolicDim(static_cast<int64_t>(*info.splat));
+  }
+  if (!tensor.value && !tensor.splat && !tensor.scalar) {
+    tensor.value = materialize(original, entryLoc);
+  }
+  return tensor;
+}
+
+Value FunctionBuilder::materialize(const Tensor &tensor, Location loc) {
+  if (tensor.value) {
+    return tensor.value;
+  }
+  Type element = storageType(tensor.type);
+  RankedTensorType type = tensorType(tensor.shape, element);
+  bool isNumber = tensor.splat || tensor.scalar->isConstant();
+  double number = tensor.splat ? *tensor.splat : 0.0;
+  if (type.hasStaticShape() && isNumber) {
+    TypedAttr attr;
+    if (auto floating = dyn_cast<FloatType>(element)) {
+      APFloat rounded(number);
+      bool lost = false;
+      rounded.convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+      attr = DenseElementsAttr::get(type, ArrayRef<APFloat>(rounded));
+    } else {
+      uint64_t bits = static_cast<uint64_t>(*tensor.scalar->getConstant());
+      APInt word = APInt(64, bits).sextOrTrunc(element.getIntOrFloatBitWidth());
+      attr = DenseElementsAttr::get(type, ArrayRef<APInt>(word));
+    }
+    return arith::ConstantOp::create(b, loc, attr);
+  }
+  Value scalar;
+  if (tensor.splat) {
+    scalar = scalarConstant(b, loc, element, number);
+  } else if (tensor.scalar->isConstant()) {
+    scalar = integerConstant(b, loc, element, *tensor.scalar->getConstant());
+  } else {
+    scalar = element.isInteger(1) ? condition(b, *tensor.scalar)
+                                  : arith::IndexCastOp::create(b, loc, element, dim(*tensor.scalar)).getResult();
+  }
+  SmallVector<OpFoldResult> extents;
+  for (const SymbolicDim &extent : tensor.shape) {
+    std::optional<int64_t> constant = extent.getConstant();
+    extents.push_back(constant ? OpFoldResult(b.getIndexAttr(*constant)) : OpFoldResult(dim(extent)));
+  }
+  Value init = tensor::EmptyOp::create(b, loc, extents, element);
+  return linalg::FillOp::create(b, loc, scalar, init).getResult(0);
+}
+
+Value FunctionBuilder::materialize(Value original, Location loc) {
+  auto built = converted_.find(original);
+  if (built != converted_.end()) {
+    return built->second;
+  }
+  const ValueInfo &info = shapes.of(original);
+  Value result;
+  if (DenseElementsAttr elements = shapes.constant(original);
+      elements && isa_and_nonnull<onnx::ConstantOp>(original.getDefiningOp())) {
+    Type element = storageType(elements.getElementType());
+    if (element != elements.getElementType()) {
+      elements = elements.bitcast(element);
+    }
+    result = arith::ConstantOp::create(b, loc, elements);
+  } else if (info.isHost() && info.shape) {
+    Type element = storageType(info.elementType);
+    RankedTensorType type = tensorType(*info.shape, element);
+    if (std::optional<SmallVector<int64_t>> constants = info.constants()) {
+      SmallVector<APInt> words;
+      for (int64_t constant : *constants) {
+        words.push_back(APInt(64, static_cast<uint64_t>(constant)).sextOrTrunc(element.getIntOrFloatBitWidth()));
+      }
+      result = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, words));
+    } else {
+      SmallVector<Value> elements;
+      for (const SymbolicDim &item : *info.content) {
+        elements.push_back(element.isInteger(1) ? condition(b, item)
+                                                : arith::IndexCastOp::create(b, loc, element, dim(item)).getResult());
+      }
+      result = tensor::FromElementsOp::create(b, loc, type, elements);
+    }
+  } else if (info.splat && info.shape) {
+    Tensor full;
+    full.shape = *info.shape;
+    full.type = info.elementType;
+    if (isa<FloatType>(info.elementType)) {
+      full.splat = info.splat;
+    } else {
+      full.scalar = SymbolicDim(static_cast<int64_t>(*info.splat));
+    }
+    result = materialize(full, loc);
+  } else {
+    return original; // Not an onnx-level value: it stands for itself.
+  }
+  converted_[original] = result;
+  return result;
+}
