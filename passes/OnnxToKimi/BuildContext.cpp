@@ -323,7 +323,7 @@ Tensor BuildContext::reshape(const Tensor &tensor, Shape shape) {
     result.value = castTo(*this, current, tensorType(shape, element).getShape());
     return result;
   }
-  auto fromType = cast<RankedTensorType>(current.getType());
+  auto fromType = mlir::cast<RankedTensorType>(current.getType());
   RankedTensorType toType = tensorType(shape, element);
   SmallVector<ReassociationIndices> collapse, expand;
   SmallVector<int64_t> middle, wanted;
@@ -472,7 +472,7 @@ SmallVector<Tensor> BuildContext::loops(ArrayRef<Tensor> inputs, ArrayRef<ValueI
   };
   for (const Tensor &input : inputs) {
     operands.push_back(value(input));
-    arguments.push_back(buffer(cast<RankedTensorType>(operands.back().getType())));
+    arguments.push_back(buffer(mlir::cast<RankedTensorType>(operands.back().getType())));
   }
   for (const ValueInfo &info : results) {
     auto type = tensorType(*info.shape, storageType(info.elementType));

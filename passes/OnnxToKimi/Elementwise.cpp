@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/OnnxToKimi/Elementwise.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 #include "llvm/Support/raw_ostream.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace kimi;
@@ -141,9 +143,44 @@ LogicalResult kimi::onnx::inferElementwise(InferContext &context, const Elementw
   return success();
 }
 
+Value ScalarContext::constant(Value like, double value) const {
+  return scalarConstant(b, loc, like.getType(), value);
+}
+
+LogicalResult kimi::onnx::buildElementwise(BuildContext &c, const ElementwiseOp &op) {
+  SmallVector<Tensor> inputs;
+  SmallVector<Type> types;
+  for (unsigned i = 0; i < c.numInputs(); ++i) {
+    if (!c.has(i)) {
+      return c.fail("input " + Twine(i) + " is missing");
+    }
+    inputs.push_back(c.input(i));
+    types.push_back(c.in(i).elementType);
+  }
+  Type type = c.in(op.typeInput).elementType, resultType = c.result().elementType;
+  c.give(c.map(inputs, *c.result().shape, resultType, [&](OpBuilder &b, Location loc, ValueRange elements) {
+    SmallVector<Value> args;
+    for (Value element : elements) {
+      args.push_back(op.exact ? element : widenElement(b, loc, element));
+    }
+    ScalarContext scalar{b, loc, c.node, type, types};
+    Value result = args.front();
+    if (op.variadic) {
+      for (Value next : ArrayRef<Value>(args).drop_front()) {
+        result = op.emit(scalar, {result, next});
+      }
+      result = op.finish ? op.finish(scalar, result) : result;
+    } else {
+      result = op.emit(scalar, args);
+    }
+    return isa<FloatType>(resultType) ? castElement(b, loc, result, result.getType(), resultType) : result;
+  }));
+  return success();
+}
+
 void kimi::onnx::addElementwise(OpTable &table, ElementwiseOp op) {
   auto infer = [op](InferContext &context) { return inferElementwise(context, op); };
-  BuildFn build = nullptr;
+  auto build = [op](BuildContext &context) { return buildElementwise(context, op); };
   if (StringRef(op.domain).empty()) {
     table.add(op.name, op.since, infer, build, op.note);
   } else {

@@ -25,6 +25,8 @@ struct ScalarContext {
   mlir::Location loc;
   NodeOp node;
   mlir::Type type;
+  /// The ONNX element type of every input.
+  llvm::ArrayRef<mlir::Type> types;
 
   bool isFloat() const { return llvm::isa<mlir::FloatType>(type); }
   bool isUnsigned() const { return type.isUnsignedInteger(); }
@@ -55,12 +57,16 @@ struct ElementwiseOp {
   RealFn real = nullptr;
   /// Any number of inputs: the functions above are a left fold over pairs.
   bool variadic = false;
+  /// After the fold (Mean divides).
+  EmitFn finish = nullptr;
   const char *note = "";
   const char *domain = "";
 };
 
 void addElementwise(OpTable &table, ElementwiseOp op);
 
+/// Builds `op` as one linalg.generic.
+mlir::LogicalResult buildElementwise(BuildContext &context, const ElementwiseOp &op);
 /// Infers the result of `op`: broadcast shape, host content, constant.
 mlir::LogicalResult inferElementwise(InferContext &context, const ElementwiseOp &op);
 /// `value` rounded to the floating-point type `type`.

@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/OpUtils.h"
+#include "dialects/Kimi/KimiDialect.h"
+#include "passes/OnnxToKimi/BuildContext.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -63,8 +65,95 @@ static LogicalResult inferGatherElements(InferContext &c) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Builders
+//===----------------------------------------------------------------------===//
+
+static LogicalResult buildGather(BuildContext &c) {
+  Tensor data = c.input(0), indices = c.input(1);
+  int64_t axis = *c.axis(c.node.getInt("axis", 0), data.rank());
+  Type type = data.type;
+  const Shape &shape = *c.result().shape;
+  if (axis == 0 && data.rank() == 2 && data.isFloat() && indices.rank() > 0) {
+    auto result = tensorType(shape, storageType(type));
+    Value rows = EmbeddingOp::create(c.b, c.loc, result, c.value(indices), c.value(data));
+    c.give(c.wrap(rows, shape, type));
+    return success();
+  }
+  Value source = c.value(data), extent = c.index(data.shape[axis]);
+  // One position for all elements: a slice.
+  if (!indices.value && indices.scalar && indices.rank() == 0) {
+    SymbolicDim position = *indices.scalar;
+    if (!position.isKnownNonNegative()) {
+      position = SymbolicDim::select(SymbolicDim::lt(position, 0), position + data.shape[axis], position);
+    }
+    if ((data.shape[axis] - SymbolicDim(1) - position).isKnownNonNegative()) {
+      SmallVector<SliceAxis> slices;
+      for (const SymbolicDim &dim : data.shape) {
+        slices.push_back({0, dim, 1});
+      }
+      slices[axis] = {position, 1, 1};
+      c.give(c.reshape(c.slice(data, slices), shape));
+      return success();
+    }
+  }
+  // The indices keep their own axes: seen with 1 in place of the data's axes, they broadcast.
+  Shape spread(shape.size() - axis, SymbolicDim(1));
+  for (auto [i, dim] : llvm::enumerate(indices.shape)) {
+    spread[i] = dim;
+  }
+  size_t rank = indices.shape.size();
+  bool isUnsigned = indices.isUnsigned();
+  c.give(c.mapIndexed({c.reshape(indices, spread)}, shape, type,
+                      [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange e) {
+                        SmallVector<Value> from(at.take_front(axis));
+                        from.push_back(clampPosition(b, loc, e[0], isUnsigned, extent));
+                        llvm::append_range(from, at.drop_front(axis + rank));
+                        return c.read(b, loc, source, from);
+                      }));
+  return success();
+}
+
+static LogicalResult buildGatherElements(BuildContext &c) {
+  Tensor data = c.input(0), indices = c.input(1);
+  int64_t axis = *c.axis(c.node.getInt("axis", 0), data.rank());
+  Value source = c.value(data), extent = c.index(data.shape[axis]);
+  bool isUnsigned = indices.isUnsigned();
+  c.give(c.mapIndexed({indices}, indices.shape, data.type,
+                      [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange e) {
+                        SmallVector<Value> from(at);
+                        from[axis] = clampPosition(b, loc, e[0], isUnsigned, extent);
+                        return c.read(b, loc, source, from);
+                      }));
+  return success();
+}
+
+static LogicalResult buildGatherND(BuildContext &c) {
+  Tensor data = c.input(0), indices = c.input(1);
+  int64_t batch = c.node.getInt("batch_dims", 0), depth = *indices.shape.back().getConstant();
+  Value source = c.value(data), positions = c.value(indices);
+  size_t rows = indices.shape.size() - 1;
+  SmallVector<Value> extents;
+  for (int64_t i = 0; i < depth; ++i) {
+    extents.push_back(c.index(data.shape[batch + i]));
+  }
+  bool isUnsigned = indices.isUnsigned();
+  c.give(c.mapIndexed({}, *c.result().shape, data.type,
+                      [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange) {
+                        SmallVector<Value> from(at.take_front(batch));
+                        for (int64_t i = 0; i < depth; ++i) {
+                          SmallVector<Value> row(at.take_front(rows));
+                          row.push_back(arith::ConstantIndexOp::create(b, loc, i));
+                          from.push_back(clampPosition(b, loc, c.read(b, loc, positions, row), isUnsigned, extents[i]));
+                        }
+                        llvm::append_range(from, at.drop_front(rows));
+                        return c.read(b, loc, source, from);
+                      }));
+  return success();
+}
+
 void kimi::onnx::registerGatherOps(OpTable &table) {
-  table.add("Gather", 1, inferGather, nullptr);
-  table.add("GatherND", 11, inferGatherND, nullptr);
-  table.add("GatherElements", 11, inferGatherElements, nullptr);
+  table.add("Gather", 1, inferGather, buildGather);
+  table.add("GatherND", 11, inferGatherND, buildGatherND);
+  table.add("GatherElements", 11, inferGatherElements, buildGatherElements);
 }

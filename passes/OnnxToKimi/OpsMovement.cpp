@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/OpUtils.h"
+#include "passes/OnnxToKimi/BuildContext.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -404,15 +405,77 @@ static LogicalResult inferConcat(InferContext &c) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Builders
+//===----------------------------------------------------------------------===//
+
+static LogicalResult buildReshape(BuildContext &c) {
+  c.give(c.reshape(c.input(0), *c.result().shape));
+  return success();
+}
+
+static LogicalResult buildTranspose(BuildContext &c) {
+  c.give(c.transpose(c.input(0), *permutationOf(c)));
+  return success();
+}
+
+static LogicalResult buildExpand(BuildContext &c) {
+  c.give(c.expand(c.input(0), *c.result().shape));
+  return success();
+}
+
+/// Element i of the result is element i mod extent of the input, on every axis.
+static LogicalResult buildTile(BuildContext &c) {
+  Tensor x = c.input(0);
+  Value source = c.value(x);
+  SmallVector<Value> extents;
+  for (const SymbolicDim &dim : x.shape) {
+    extents.push_back(c.index(dim));
+  }
+  c.give(c.mapIndexed({}, *c.result().shape, x.type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange) {
+    SmallVector<Value> from;
+    for (auto [position, extent] : llvm::zip(at, extents)) {
+      from.push_back(arith::RemUIOp::create(b, loc, position, extent));
+    }
+    return c.read(b, loc, source, from);
+  }));
+  return success();
+}
+
+static LogicalResult buildSlice(BuildContext &c) {
+  c.give(c.slice(c.input(0), *sliceOf(c)));
+  return success();
+}
+
+static LogicalResult buildSplit(BuildContext &c) {
+  int64_t axis = 0;
+  SmallVector<SmallVector<SliceAxis>> parts = *splitOf(c, axis);
+  for (auto [index, part] : llvm::enumerate(parts)) {
+    if (c.wants(index)) {
+      c.give(index, c.slice(c.input(0), part));
+    }
+  }
+  return success();
+}
+
+static LogicalResult buildConcat(BuildContext &c) {
+  SmallVector<Tensor> inputs;
+  for (unsigned i = 0; i < c.numInputs(); ++i) {
+    inputs.push_back(c.input(i));
+  }
+  c.give(c.concat(inputs, *c.axis(c.node.getInt("axis", 0), inputs.front().rank())));
+  return success();
+}
+
 void kimi::onnx::registerMovementOps(OpTable &table) {
-  table.add("Reshape", 5, inferReshape, nullptr);
-  table.add("Flatten", 1, inferFlatten, nullptr);
-  table.add("Squeeze", 1, inferSqueeze, nullptr, "axes must be constant");
-  table.add("Unsqueeze", 1, inferUnsqueeze, nullptr, "axes must be constant");
-  table.add("Transpose", 1, inferTranspose, nullptr);
-  table.add("Expand", 8, inferExpand, nullptr);
-  table.add("Tile", 6, inferTile, nullptr);
-  table.add("Slice", 10, inferSlice, nullptr, "axes and steps must be constant");
-  table.add("Split", 2, inferSplit, nullptr);
-  table.add("Concat", 4, inferConcat, nullptr);
+  table.add("Reshape", 5, inferReshape, buildReshape);
+  table.add("Flatten", 1, inferFlatten, buildReshape);
+  table.add("Squeeze", 1, inferSqueeze, buildReshape, "axes must be constant");
+  table.add("Unsqueeze", 1, inferUnsqueeze, buildReshape, "axes must be constant");
+  table.add("Transpose", 1, inferTranspose, buildTranspose);
+  table.add("Expand", 8, inferExpand, buildExpand);
+  table.add("Tile", 6, inferTile, buildTile);
+  table.add("Slice", 10, inferSlice, buildSlice, "axes and steps must be constant");
+  table.add("Split", 2, inferSplit, buildSplit);
+  table.add("Concat", 4, inferConcat, buildConcat);
 }

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/OnnxToKimi/BuildContext.h"
 #include "passes/OnnxToKimi/Elementwise.h"
-#include "passes/OnnxToKimi/OpUtils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include <cmath>
 
 using namespace mlir;
@@ -179,13 +180,110 @@ static LogicalResult inferIdentity(InferContext &c) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// EyeLike, Dropout
+//===----------------------------------------------------------------------===//
+
+static LogicalResult inferEyeLike(InferContext &c) {
+  if (c.in(0).rank() != 2) {
+    return c.fail("its input must be a matrix");
+  }
+  int64_t code = c.node.getInt("dtype", 0);
+  Type type = code == 0 ? c.in(0).elementType : elementTypeOfCode(c.node.getContext(), code);
+  if (!type) {
+    return c.fail("target type " + Twine(code) + " is not supported");
+  }
+  c.setOut(ValueInfo(type, c.shape(0)));
+  return success();
+}
+
+static LogicalResult buildEyeLike(BuildContext &c) {
+  Type type = c.result().elementType, storage = storageType(type);
+  Value shift = c.index(c.node.getInt("k", 0)), one = c.constant(storage, 1), zero = c.constant(storage, 0);
+  c.give(c.mapIndexed({}, *c.result().shape, type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange) {
+    Value diagonal = arith::AddIOp::create(b, loc, at[0], shift);
+    Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, diagonal, at[1]);
+    return arith::SelectOp::create(b, loc, on, one, zero).getResult();
+  }));
+  return success();
+}
+
+static LogicalResult inferDropout(InferContext &c) {
+  if (c.has(2)) {
+    std::optional<SmallVector<int64_t>> training = c.in(2).constants();
+    if (!training || training->size() != 1 || training->front() != 0) {
+      return c.fail("only inference (training_mode false) is supported");
+    }
+  }
+  c.setOut(0, c.in(0));
+  ValueInfo mask(IntegerType::get(c.node.getContext(), 1), c.shape(0));
+  mask.splat = 1.0;
+  c.setOut(1, std::move(mask));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Builders
+//===----------------------------------------------------------------------===//
+
+static LogicalResult buildIdentity(BuildContext &c) {
+  c.give(c.input(0));
+  return success();
+}
+
+static LogicalResult buildCast(BuildContext &c) {
+  c.give(c.cast(c.input(0), c.result().elementType));
+  return success();
+}
+
+/// A constant array of a value that has no text as one number (a tensor of one element always has).
+static LogicalResult buildConstantOfShape(BuildContext &c) {
+  auto elements = dyn_cast_or_null<DenseElementsAttr>(c.node.getOnnxAttr("value"));
+  if (!elements || elements.getNumElements() != 1) {
+    return c.fail("value must be a tensor of one element");
+  }
+  return c.fail("value is of a type that is not supported");
+}
+
+/// Position i is start + i * delta.
+static LogicalResult buildRange(BuildContext &c) {
+  Type type = c.result().elementType, storage = storageType(type);
+  if (isa<FloatType>(type)) {
+    double start = *c.in(0).splat, delta = *c.in(2).splat;
+    Type wide = accumulatorType(type);
+    c.give(c.mapIndexed({}, *c.result().shape, type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange) {
+      Value step = arith::IndexCastOp::create(b, loc, b.getI64Type(), at[0]);
+      Value number = arith::SIToFPOp::create(b, loc, wide, step);
+      Value moved = arith::MulFOp::create(b, loc, number, scalarConstant(b, loc, wide, delta));
+      Value sum = arith::AddFOp::create(b, loc, moved, scalarConstant(b, loc, wide, start));
+      return castElement(b, loc, sum, wide, type);
+    }));
+    return success();
+  }
+  SymbolicDim start = c.in(0).content->front(), delta = c.in(2).content->front();
+  Value from = start.is(0) ? Value() : c.index(start), by = delta.is(1) ? Value() : c.index(delta);
+  c.give(c.mapIndexed({}, *c.result().shape, type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange) {
+    Value position = by ? arith::MulIOp::create(b, loc, at[0], by).getResult() : at[0];
+    position = from ? arith::AddIOp::create(b, loc, position, from).getResult() : position;
+    return arith::IndexCastOp::create(b, loc, storage, position).getResult();
+  }));
+  return success();
+}
+
+/// Shapes are host values; one is a tensor only where run-time values are in it.
+static LogicalResult buildHostOnly(BuildContext &c) {
+  return c.fail("its result must be known on the host");
+}
+
 void kimi::onnx::registerShapeOps(OpTable &table) {
-  table.add("Shape", 1, inferShape, nullptr);
-  table.add("Size", 1, inferSize, nullptr);
-  table.add("ConstantOfShape", 9, inferConstantOfShape, nullptr);
-  table.add("Range", 11, inferRange, nullptr);
-  table.add("Cast", 6, inferCast, nullptr);
-  table.add("CastLike", 15, inferCastLike, nullptr);
-  table.add("Identity", 1, inferIdentity, nullptr);
-  table.add("If", 1, nullptr, nullptr);
+  table.add("Shape", 1, inferShape, buildHostOnly);
+  table.add("Size", 1, inferSize, buildHostOnly);
+  table.add("ConstantOfShape", 9, inferConstantOfShape, buildConstantOfShape);
+  table.add("Range", 11, inferRange, buildRange, "floating-point bounds must be constant");
+  table.add("Cast", 6, inferCast, buildCast, "no strings; float to integer saturates");
+  table.add("CastLike", 15, inferCastLike, buildCast);
+  table.add("Identity", 1, inferIdentity, buildIdentity);
+  table.add("Dropout", 7, inferDropout, buildIdentity, "inference only");
+  table.add("EyeLike", 9, inferEyeLike, buildEyeLike);
+  table.add("If", 1, nullptr, buildHostOnly, "the condition must follow from constants");
 }

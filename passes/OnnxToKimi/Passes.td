@@ -26,4 +26,29 @@ def OnnxInferShapes : Pass<"onnx-infer-shapes", "::mlir::func::FuncOp"> {
   let options = [Option<"remarks", "remarks", "bool", "false", "Say what is known of each result">];
 }
 
+def OnnxToKimi : Pass<"onnx-to-kimi", "::mlir::ModuleOp"> {
+  let summary = "Convert ONNX nodes to the kimi dialect and upstream tensor ops";
+  let description = [{
+    Every `onnx.node` becomes `kimi`, `linalg`, `tensor`, `arith` and `math` ops, by the operator table
+    (docs/onnx-support.md). Shape arithmetic is solved symbolically: every distinct extent is one `index` value computed
+    at the entry, no tensor op on a shape remains. An If whose condition follows from constants is replaced by its
+    branch. Every node that cannot be converted is reported, all in one run.
+
+    ```mlir
+    func.func @main(%x: tensor<?x8xf32> {onnx.name = "x", onnx.dims = ["n", 8]}) -> ... {
+      %0 = onnx.node "Relu"(%x) {version = 14 : i64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+    // becomes
+    func.func @main(%x: tensor<?x8xf32> {kimi.name = "x", kimi.dims = ["n", 8]}) -> ... {
+      %d = tensor.dim %x, %c0 : tensor<?x8xf32>
+      %e = tensor.empty(%d) : tensor<?x8xf32>
+      %0 = linalg.generic {...} ins(%x) outs(%e) { arith.maximumf }
+    ```
+
+    Numeric effect: exact, but for sums in f16 and bf16, which are taken in f32.
+  }];
+  let dependentDialects = ["::kimi::KimiDialect", "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
 #endif // KIMI_PASSES_ONNX_TO_KIMI_PASSES
