@@ -202,7 +202,7 @@ Value BuildContext::read(OpBuilder &inner, Location at, Value tensor, ArrayRef<V
 }
 
 Tensor BuildContext::reduce(ArrayRef<Tensor> inputs, ArrayRef<SymbolicDim> shape, ArrayRef<int64_t> axes, Type type,
-                            double init, Body body, Combine combine) {
+                            Value init, Body body, Combine combine) {
   SmallVector<Value> operands;
   SmallVector<AffineMap> maps;
   SmallVector<Access> accesses;
@@ -222,7 +222,7 @@ Tensor BuildContext::reduce(ArrayRef<Tensor> inputs, ArrayRef<SymbolicDim> shape
   }
   // The op's loops come from its operands: one without an operand of every loop's extent gets the extents from a
   // tensor that holds nothing.
-  Value start = linalg::FillOp::create(b, loc, constant(storageType(type), init), empty(kept, type)).getResult(0);
+  Value start = linalg::FillOp::create(b, loc, init, empty(kept, type)).getResult(0);
   bool covered = llvm::any_of(maps, [&](AffineMap map) { return map.isIdentity(); });
   if (!covered && !axes.empty()) {
     operands.push_back(empty(shape, storageType(type)));
@@ -492,7 +492,7 @@ SmallVector<Tensor> BuildContext::loops(ArrayRef<Tensor> inputs, ArrayRef<ValueI
   }
   OpBuilder inner = OpBuilder::atBlockEnd(&block);
   body(inner, loc, block.getArguments());
-  YieldOp::create(inner, loc, ValueRange());
+  kimi::YieldOp::create(inner, loc, ValueRange());
   SmallVector<Tensor> made;
   for (auto [value, info] : llvm::zip(op.getResults(), results)) {
     made.push_back(wrap(value, *info.shape, info.elementType));

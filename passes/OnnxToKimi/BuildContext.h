@@ -108,9 +108,9 @@ public:
   Tensor mapIndexed(llvm::ArrayRef<Tensor> inputs, Shape shape, mlir::Type type, IndexedBody body);
   /// Element of `tensor` (a value that exists already) at `indices`, within a body.
   mlir::Value read(mlir::OpBuilder &b, mlir::Location loc, mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices);
-  /// Reduces `axes` (sorted) away, from `init`; elements are those of `inputs` broadcast to `shape`, through `body`.
+  /// Reduces `axes` (sorted) away, from the scalar `init`; elements are those of `inputs` broadcast to `shape`, through `body`.
   Tensor reduce(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<SymbolicDim> shape, llvm::ArrayRef<int64_t> axes,
-                mlir::Type type, double init, Body body, Combine combine);
+                mlir::Type type, mlir::Value init, Body body, Combine combine);
 
   Tensor reshape(const Tensor &tensor, Shape shape);
   Tensor transpose(const Tensor &tensor, llvm::ArrayRef<int64_t> permutation);

@@ -182,7 +182,7 @@ static LogicalResult buildGemm(BuildContext &c) {
     Shape loops = {shape[0], shape[1], a.shape[1]};
     Tensor rows = c.reshape(a, {a.shape[0], 1, a.shape[1]});
     Tensor columns = c.reshape(c.transpose(right, {1, 0}), {1, shape[1], right.shape[0]});
-    product = c.reduce({rows, columns}, loops, {2}, sum, 0.0,
+    product = c.reduce({rows, columns}, loops, {2}, sum, c.constant(storageType(sum), 0),
                        [](OpBuilder &b, Location loc, ValueRange e) { return multiply(b, loc, e[0], e[1]); },
                        accumulate);
   }
