@@ -28,8 +28,8 @@ struct ModuleOptions {
 };
 
 /// Host functions of dispatches and views (see --kimi-outline-generic) → launches over buffers. Every function with a
-/// body is an entry named by `kimi.entry`, or by its symbol. Dispatches that read nothing but weights become launches of
-/// the entry `init`, which fills buffers once; equal ones are done once. Errors are diagnostics at the op concerned.
+/// body is an entry named by `kimi.entry`, or by its symbol. Dispatches that read nothing but weights become launches
+/// of the entry `init`, which fills buffers once; equal ones are done once. Errors are diagnostics at the op concerned.
 mlir::FailureOr<plan::Plan> buildPlan(mlir::ModuleOp module);
 
 /// The bytes of the .kmod file. The same module and options give the same bytes.

@@ -121,7 +121,8 @@ private:
       FailureOr<ViewLayout> layout = layouts.of(value);
       if (failed(layout) || !layout->isDense() || !layout->base.getDefiningOp<DispatchOp>() ||
           buffers.count(layout->base)) {
-        return terminator->emitError() << "result " << index << " is not the whole of a kernel's result of its own; run "
+        return terminator->emitError() << "result " << index
+                                       << " is not the whole of a kernel's result of its own; run "
                                        << "--kimi-materialize-views before kernels are made";
       }
       newBuffer(layout->base, fb::Buffer(fb::BufferKind::Output, static_cast<int32_t>(index), 0, 0));
@@ -488,15 +489,16 @@ private:
         }
         int32_t input = inputIndex[argument.getArgNumber()];
         std::string port = entry.inputs[input].name;
-        int32_t actual = program.emit(fb::Scalar(fb::ScalarOp::InputDim, input, 0, 0, axis),
-                                      port + ".dim" + std::to_string(axis));
+        int32_t actual =
+            program.emit(fb::Scalar(fb::ScalarOp::InputDim, input, 0, 0, axis), port + ".dim" + std::to_string(axis));
         FailureOr<int32_t> expected = slot(func, size);
         if (failed(expected)) {
           return failure();
         }
         int32_t equal = program.emit(fb::Scalar(fb::ScalarOp::Eq, actual, *expected, 0, 0),
                                      port + ".dim" + std::to_string(axis) + " == " + size.str());
-        entry.checks.push_back({equal, "axis " + std::to_string(axis) + " of input '" + port + "' must be " + size.str()});
+        entry.checks.push_back(
+            {equal, "axis " + std::to_string(axis) + " of input '" + port + "' must be " + size.str()});
       }
     }
     if (auto step = func->getAttrOfType<DenseI64ArrayAttr>("kimi.step_dim")) {

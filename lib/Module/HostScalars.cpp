@@ -330,9 +330,8 @@ SmallVector<SymbolicDim> HostScalars::computeShape(Value tensor) {
       .Case<DispatchOp, LoopsOp>([&](auto it) { return fromResultDims(it, it.getResultDims()); })
       .Case<tensor::CastOp>([&](auto it) { return like(it.getSource()); })
       .Case<tensor::InsertSliceOp>([&](auto it) { return like(it.getDest()); })
-      .Case<linalg::LinalgOp>([&](auto it) {
-        return like(it.getDpsInitOperand(cast<OpResult>(tensor).getResultNumber())->get());
-      })
+      .Case<linalg::LinalgOp>(
+          [&](auto it) { return like(it.getDpsInitOperand(cast<OpResult>(tensor).getResultNumber())->get()); })
       .Case<tensor::ExtractSliceOp>([&](auto it) {
         SmallVector<OpFoldResult> sizes = it.getMixedSizes();
         llvm::SmallBitVector dropped = it.getDroppedDims();
@@ -374,7 +373,8 @@ SmallVector<SymbolicDim> HostScalars::computeShape(Value tensor) {
         SmallVector<OpFoldResult> low = it.getMixedLowPad(), high = it.getMixedHighPad();
         return fill([&](int64_t axis) { return of(low[axis]) + shape(it.getSource())[axis] + of(high[axis]); });
       })
-      .Case<FusedLinearOp, LinearOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp>([&](auto it) { return like(it.getX()); })
+      .Case<FusedLinearOp, LinearOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp>(
+          [&](auto it) { return like(it.getX()); })
       .Case<AttentionOp>([&](auto it) { return like(it.getQ()); })
       .Case<CacheAppendOp>([&](auto it) {
         int64_t grows = it.getState().getType().getGrows();

@@ -30,7 +30,8 @@ public:
   int32_t kernel(llvm::StringRef name);
   tile::KernelOp findKernel(llvm::StringRef name) { return symbols.lookup<tile::KernelOp>(name); }
   mlir::FailureOr<int32_t> weight(WeightRefOp ref);
-  mlir::FailureOr<int32_t> state(mlir::func::FuncOp func, mlir::BlockArgument argument, mlir::DictionaryAttr attributes);
+  mlir::FailureOr<int32_t> state(mlir::func::FuncOp func, mlir::BlockArgument argument,
+                                 mlir::DictionaryAttr attributes);
   /// `kind` and `index` name a port that has no name.
   mlir::FailureOr<plan::Port> port(mlir::func::FuncOp func, mlir::Type type, mlir::DictionaryAttr attributes,
                                    const char *kind, size_t index);

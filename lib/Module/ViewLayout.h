@@ -12,8 +12,8 @@
 
 namespace kimi {
 
-/// Where the elements of a tensor are: element i of the tensor is element offset + sum_k i_k*strides[k] of `base`. `base`
-/// is a tensor with a buffer of its own (row-major), or a state. All counts are in elements.
+/// Where the elements of a tensor are: element i of the tensor is element offset + sum_k i_k*strides[k] of `base`.
+/// `base` is a tensor with a buffer of its own (row-major), or a state. All counts are in elements.
 struct ViewLayout {
   mlir::Value base;
   SymbolicDim offset;

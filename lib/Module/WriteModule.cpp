@@ -39,8 +39,8 @@ public:
     }
     std::vector<flatbuffers::Offset<fb::State>> states;
     for (const plan::State &s : plan.states) {
-      states.push_back(fb::CreateStateDirect(b, s.name.c_str(), s.dtype, &s.dims, s.grows, s.input.c_str(),
-                                             s.output.c_str()));
+      states.push_back(
+          fb::CreateStateDirect(b, s.name.c_str(), s.dtype, &s.dims, s.grows, s.input.c_str(), s.output.c_str()));
     }
     std::vector<flatbuffers::Offset<fb::Kernel>> kernels;
     for (const std::string &k : plan.kernels) {
@@ -113,7 +113,9 @@ private:
 };
 } // namespace
 
-std::string kimi::writePlan(const plan::Plan &plan, const ModuleOptions &options) { return Writer(options).write(plan); }
+std::string kimi::writePlan(const plan::Plan &plan, const ModuleOptions &options) {
+  return Writer(options).write(plan);
+}
 
 LogicalResult kimi::writeModuleFile(StringRef path, StringRef bytes, std::string &error) {
   auto file = llvm::sys::fs::TempFile::create(path + ".%%%%%%.tmp");

@@ -41,16 +41,15 @@ Value buildByIndex(HostContext &context, Operation *op, ElementFn element) {
   Value empty = tensor::EmptyOp::create(b, loc, type, dynamic);
   SmallVector<AffineMap> maps{b.getMultiDimIdentityMap(type.getRank())};
   SmallVector<utils::IteratorType> iterators(type.getRank(), utils::IteratorType::parallel);
-  auto generic = linalg::GenericOp::create(
-      b, loc, TypeRange(type), ValueRange(), ValueRange(empty), maps, iterators,
-      [&](OpBuilder &nested, Location nestedLoc, ValueRange) {
-        SmallVector<Value> indices;
-        for (int64_t axis = 0; axis < type.getRank(); ++axis) {
-          indices.push_back(linalg::IndexOp::create(nested, nestedLoc, axis));
-        }
-        Value value = element(nested, nestedLoc, indices);
-        linalg::YieldOp::create(nested, nestedLoc, value);
-      });
+  auto generic = linalg::GenericOp::create(b, loc, TypeRange(type), ValueRange(), ValueRange(empty), maps, iterators,
+                                           [&](OpBuilder &nested, Location nestedLoc, ValueRange) {
+                                             SmallVector<Value> indices;
+                                             for (int64_t axis = 0; axis < type.getRank(); ++axis) {
+                                               indices.push_back(linalg::IndexOp::create(nested, nestedLoc, axis));
+                                             }
+                                             Value value = element(nested, nestedLoc, indices);
+                                             linalg::YieldOp::create(nested, nestedLoc, value);
+                                           });
   return generic.getResult(0);
 }
 
@@ -92,9 +91,8 @@ Value elementOfConcat(OpBuilder &b, Location loc, tensor::ConcatOp concat, unsig
                                          : arith::ConstantIndexOp::create(b, loc, type.getDimSize(axis)).getResult();
   Value end = arith::AddIOp::create(b, loc, start, extent);
   Value here = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, indices[axis], end);
-  return buildIf(b, loc, here, read, [&](OpBuilder &at) {
-    return elementOfConcat(at, loc, concat, input + 1, end, indices, context);
-  });
+  return buildIf(b, loc, here, read,
+                 [&](OpBuilder &at) { return elementOfConcat(at, loc, concat, input + 1, end, indices, context); });
 }
 
 Value elementOfPad(OpBuilder &b, Location loc, tensor::PadOp pad, ValueRange indices) {
@@ -173,7 +171,8 @@ Value generalize(HostContext &context, Operation *op) {
     });
   }
   if (auto pad = dyn_cast<tensor::PadOp>(op)) {
-    return buildByIndex(context, op, [&](OpBuilder &b, Location loc, ValueRange i) { return elementOfPad(b, loc, pad, i); });
+    return buildByIndex(context, op,
+                        [&](OpBuilder &b, Location loc, ValueRange i) { return elementOfPad(b, loc, pad, i); });
   }
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(op)) {
     return buildByIndex(context, op,
@@ -298,9 +297,8 @@ struct KimiGeneralizeTensorOps : kimi::impl::KimiGeneralizeTensorOpsBase<KimiGen
       if (!elements || constant->use_empty()) {
         return;
       }
-      bool inlined = elements.isSplat() && llvm::all_of(constant->getUsers(), [](Operation *user) {
-                       return isa<linalg::GenericOp>(user);
-                     });
+      bool inlined = elements.isSplat() &&
+                     llvm::all_of(constant->getUsers(), [](Operation *user) { return isa<linalg::GenericOp>(user); });
       if (!inlined) {
         constants.push_back(constant);
       }

@@ -26,11 +26,9 @@ Value kimi::copyBefore(HostContext &context, Operation *user, Value tensor) {
   Value empty = tensor::EmptyOp::create(b, loc, fresh, dynamic);
   AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
   SmallVector<utils::IteratorType> iterators(type.getRank(), utils::IteratorType::parallel);
-  auto copy = linalg::GenericOp::create(b, loc, TypeRange(fresh), ValueRange(tensor), ValueRange(empty),
-                                        ArrayRef<AffineMap>{identity, identity}, iterators,
-                                        [](OpBuilder &nested, Location at, ValueRange args) {
-                                          linalg::YieldOp::create(nested, at, args[0]);
-                                        });
+  auto copy = linalg::GenericOp::create(
+      b, loc, TypeRange(fresh), ValueRange(tensor), ValueRange(empty), ArrayRef<AffineMap>{identity, identity},
+      iterators, [](OpBuilder &nested, Location at, ValueRange args) { linalg::YieldOp::create(nested, at, args[0]); });
   return copy.getResult(0);
 }
 

@@ -14,7 +14,8 @@ namespace kimi {
 /// A fresh row-major copy of `tensor`, made before `user`.
 mlir::Value copyBefore(HostContext &context, mlir::Operation *user, mlir::Value tensor);
 
-/// `tensor` [..., N] as a matrix of all its rows [M, N], made before `user`; copied where its rows are not evenly spaced.
+/// `tensor` [..., N] as a matrix of all its rows [M, N], made before `user`; copied where its rows are not evenly
+/// spaced.
 mlir::Value asMatrix(HostContext &context, mlir::Operation *user, mlir::Value tensor);
 
 /// `matrix` [M, N] as `type`, whose leading extents `sizes` have the product M.

@@ -47,8 +47,8 @@ struct HostContext {
   llvm::SmallVector<mlir::Operation *> dead;
 };
 
-/// Writes one kernel. Arguments are added as the body asks for them, in the order that kimi.dispatch prescribes: inputs,
-/// states, results, scalars. Scalars that are constants are constants of the kernel.
+/// Writes one kernel. Arguments are added as the body asks for them, in the order that kimi.dispatch prescribes:
+/// inputs, states, results, scalars. Scalars that are constants are constants of the kernel.
 class KernelWriter {
 public:
   KernelWriter(HostContext &context, mlir::Operation *host);

@@ -19,7 +19,8 @@ struct LinearSchedule {
 
 /// Many rows, a few, one. Rows are a multiple of the 6 or 12 that the register block of the product holds.
 constexpr LinearSchedule kManyRows = {48, 128}, kFewRows = {4, 64}, kOneRow = {1, 64};
-/// Bytes of the rows of x that a block holds at a time. With the tiles beside them they stay within the stack of a task.
+/// Bytes of the rows of x that a block holds at a time. With the tiles beside them they stay within the stack of a
+/// task.
 constexpr int64_t kRowBytes = 192 * 1024;
 
 } // namespace kimi

@@ -14,11 +14,11 @@ using namespace mlir;
 using namespace kimi;
 
 namespace {
-/// `buffer` as the type that the body of a kimi.loops expects; itself where the body only loads, stores and asks extents.
+/// `buffer` as the type that the body of a kimi.loops expects; itself where the body only loads, stores and asks
+/// extents.
 Value asBodyExpects(KernelWriter &writer, Value buffer, BlockArgument argument) {
-  bool byElement = llvm::all_of(argument.getUsers(), [](Operation *user) {
-    return isa<memref::LoadOp, memref::StoreOp, memref::DimOp>(user);
-  });
+  bool byElement = llvm::all_of(
+      argument.getUsers(), [](Operation *user) { return isa<memref::LoadOp, memref::StoreOp, memref::DimOp>(user); });
   if (byElement || buffer.getType() == argument.getType()) {
     return buffer;
   }

@@ -156,22 +156,19 @@ private:
     tile::MmaOp::create(b, loc, score, query, keyRows, /*transpose_b=*/true, /*panels=*/false);
     scores(at, inBounds);
     t.reduce(tile::ReduceKind::max, score, newTop);
-    t.map({newTop, top}, newTop, [&](ValueRange e) {
-      return arith::MaximumFOp::create(b, loc, e[0], e[1]).getResult();
-    });
+    t.map({newTop, top}, newTop,
+          [&](ValueRange e) { return arith::MaximumFOp::create(b, loc, e[0], e[1]).getResult(); });
     // A row that has seen no key yet has the maximum -inf; its exponents are taken from 0 so that no NaN appears.
     auto anchor = [&](Value maximum) {
       Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, minusInfinity());
       return arith::SelectOp::create(b, loc, none, t.number(0.0f), maximum).getResult();
     };
-    t.map({top, newTop}, factor, [&](ValueRange e) {
-      return math::ExpOp::create(b, loc, sub(e[0], anchor(e[1]))).getResult();
-    });
+    t.map({top, newTop}, factor,
+          [&](ValueRange e) { return math::ExpOp::create(b, loc, sub(e[0], anchor(e[1]))).getResult(); });
     t.map({newTop}, top, [&](ValueRange e) { return e[0]; });
     t.map({newTop}, newTop, [&](ValueRange e) { return anchor(e[0]); });
-    t.map({score, newTop}, score, [&](ValueRange e) {
-      return math::ExpOp::create(b, loc, sub(e[0], e[1])).getResult();
-    });
+    t.map({score, newTop}, score,
+          [&](ValueRange e) { return math::ExpOp::create(b, loc, sub(e[0], e[1])).getResult(); });
     t.reduce(tile::ReduceKind::add, score, partial);
     t.map({sum, factor, partial}, sum, [&](ValueRange e) { return add(mul(e[0], e[1]), e[2]); });
     t.map({acc, factor}, acc, [&](ValueRange e) { return mul(e[0], e[1]); });
@@ -254,8 +251,8 @@ Value additiveMask(HostContext &context, AttentionOp op) {
       b, loc, TypeRange(type), ValueRange(mask), ValueRange(empty), ArrayRef<AffineMap>{identity, identity}, iterators,
       [](OpBuilder &nested, Location at, ValueRange args) {
         Value zero = arith::ConstantOp::create(nested, at, nested.getF32FloatAttr(0.0f));
-        Value hidden = arith::ConstantOp::create(nested, at,
-                                                 nested.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
+        Value hidden =
+            arith::ConstantOp::create(nested, at, nested.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
         linalg::YieldOp::create(nested, at, arith::SelectOp::create(nested, at, args[0], zero, hidden).getResult());
       });
   return generic.getResult(0);

@@ -163,16 +163,14 @@ private:
     if (norm == NormKind::layer) {
       Value mean = t.fragment(s.rows, 1);
       t.reduce(tile::ReduceKind::add, a, mean);
-      t.map({a, mean}, a, [&](ValueRange v) {
-        return arith::SubFOp::create(b, loc, v[0], mul(v[1], width)).getResult();
-      });
+      t.map({a, mean}, a,
+            [&](ValueRange v) { return arith::SubFOp::create(b, loc, v[0], mul(v[1], width)).getResult(); });
     }
     Value squares = t.fragment(s.rows, p.k);
     t.map({a}, squares, [&](ValueRange v) { return mul(v[0], v[0]); });
     t.reduce(tile::ReduceKind::add, squares, scale);
-    t.map({scale}, scale, [&](ValueRange v) {
-      return math::RsqrtOp::create(b, loc, add(mul(v[0], width), eps)).getResult();
-    });
+    t.map({scale}, scale,
+          [&](ValueRange v) { return math::RsqrtOp::create(b, loc, add(mul(v[0], width), eps)).getResult(); });
     SmallVector<Value> factors{a, scale};
     for (Value source : {gamma, beta}) {
       if (source) {
@@ -288,7 +286,8 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
     p.k = w.getDimSize(op.getTranspose() ? 1 : 0);
     p.n = w.getDimSize(op.getTranspose() ? 0 : 1);
     OpBuilder b(op);
-    auto packed = RankedTensorType::get({static_cast<int64_t>(llvm::divideCeil(p.n, panel)), p.k, panel}, w.getElementType());
+    auto packed =
+        RankedTensorType::get({static_cast<int64_t>(llvm::divideCeil(p.n, panel)), p.k, panel}, w.getElementType());
     p.packed = PackWeightOp::create(b, op.getLoc(), packed, op.getW(), b.getI64IntegerAttr(panel),
                                     op.getTranspose() ? b.getUnitAttr() : UnitAttr());
     p.x = asMatrix(context, op, op.getX());

@@ -10,7 +10,6 @@
 #include "include/kimi/kimi.h"
 #include "lib/Codegen/CompileKernels.h"
 #include "lib/Module/BuildModule.h"
-#include "passes/Passes.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -18,6 +17,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
 #include "llvm/Support/FileSystem.h"
 #include <cmath>
 #include <fstream>

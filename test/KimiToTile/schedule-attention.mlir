@@ -1,0 +1,43 @@
+// RUN: kimi-opt %s --kimi-schedule-attention --canonicalize | FileCheck %s
+// RUN: kimi-opt %s --kimi-schedule-attention 2>&1 | FileCheck %s --check-prefix=REMARK
+
+// CHECK: tile.kernel @attention_d64_causal_t1(
+// CHECK: tile.mma {{.*}} transpose_b : memref<1x128xf32
+// CHECK: tile.kernel @attention_d64_causal(
+// CHECK: scf.for
+// CHECK: tile.mma {{.*}} transpose_b : memref<48x64xf32
+// CHECK: tile.reduce max
+// CHECK: tile.reduce add
+// CHECK: tile.mma
+// CHECK: tile.store {{.*}} dims [1, 3]
+// CHECK: tile.kernel @attention_d32_v16_mask(
+// CHECK: math.tanh
+
+// The transpose of the result is not a copy: the kernel writes [B, T, H, D].
+// CHECK-LABEL: func.func @causal
+// CHECK: kimi.dispatch [@attention_d64_causal_t1, @attention_d64_causal] guards(
+// CHECK-SAME: -> tensor<?x?x12x64xf32>
+// CHECK-NOT: linalg.transpose
+func.func @causal(%q: tensor<?x12x?x64xf32>, %k: tensor<?x12x?x64xf32>, %v: tensor<?x12x?x64xf32>, %b: index, %t: index) -> tensor<?x?x12x64xf32> {
+  %o = kimi.attention %q, %k, %v causal scale 0.125 : tensor<?x12x?x64xf32>, tensor<?x12x?x64xf32>, tensor<?x12x?x64xf32> -> tensor<?x12x?x64xf32>
+  %e = tensor.empty(%b, %t) : tensor<?x?x12x64xf32>
+  %r = linalg.transpose ins(%o : tensor<?x12x?x64xf32>) outs(%e : tensor<?x?x12x64xf32>) permutation = [0, 2, 1, 3]
+  return %r : tensor<?x?x12x64xf32>
+}
+
+// Grouped heads, another width for values, a boolean mask (made additive), a cap; fixed queries need one kernel.
+// CHECK-LABEL: func.func @masked
+// CHECK: linalg.generic
+// CHECK: kimi.dispatch [@attention_d32_v16_mask] grid
+func.func @masked(%q: tensor<1x4x50x32xf32>, %k: tensor<1x2x70x32xf32>, %v: tensor<1x2x70x16xf32>, %m: tensor<1x1x50x70xi1>) -> tensor<1x4x50x16xf32> {
+  %o = kimi.attention %q, %k, %v mask %m : tensor<1x1x50x70xi1> scale 0.125 {softcap = 30.0 : f32} : tensor<1x4x50x32xf32>, tensor<1x2x70x32xf32>, tensor<1x2x70x16xf32> -> tensor<1x4x50x16xf32>
+  return %o : tensor<1x4x50x16xf32>
+}
+
+// REMARK: remark: is computed by the reference lowering: the number of channels is not known
+// CHECK-LABEL: func.func @left_alone
+// CHECK: kimi.attention
+func.func @left_alone(%q: tensor<1x1x?x?xf32>, %k: tensor<1x1x?x?xf32>, %v: tensor<1x1x?x16xf32>) -> tensor<1x1x?x16xf32> {
+  %o = kimi.attention %q, %k, %v scale 1.0 : tensor<1x1x?x?xf32>, tensor<1x1x?x?xf32>, tensor<1x1x?x16xf32> -> tensor<1x1x?x16xf32>
+  return %o : tensor<1x1x?x16xf32>
+}

@@ -1,0 +1,53 @@
+// RUN: kimi-opt %s --kimi-schedule-linear --canonicalize | FileCheck %s
+// RUN: kimi-opt %s --kimi-schedule-linear=panel=32 --canonicalize | FileCheck %s --check-prefix=WIDE
+// RUN: kimi-opt %s --kimi-schedule-linear 2>&1 | FileCheck %s --check-prefix=REMARK
+
+// CHECK: tile.kernel @linear_96x200_rms_addf_m1(
+// CHECK: tile.mma {{.*}} panels : memref<1x64xf32
+// CHECK: tile.kernel @linear_96x200_rms_addf_m4(
+// CHECK: tile.mma {{.*}} panels : memref<4x64xf32
+// CHECK: tile.kernel @linear_96x200_rms_addf(
+// CHECK: tile.reduce add
+// CHECK: tile.mma {{.*}} panels : memref<48x128xf32
+// CHECK: tile.map
+// CHECK: tile.store
+// CHECK: tile.kernel @linear_3000x16(
+// CHECK: scf.for
+// CHECK: tile.mma
+
+// CHECK-LABEL: func.func @dynamic
+// CHECK: kimi.pack_weight %arg1 panel 16 : tensor<96x200xf32> -> tensor<13x96x16xf32>
+// CHECK: kimi.dispatch [@linear_96x200_rms_addf_m1, @linear_96x200_rms_addf_m4, @linear_96x200_rms_addf] guards(
+// CHECK: tensor.expand_shape
+// WIDE: kimi.pack_weight %arg1 panel 32 : tensor<96x200xf32> -> tensor<7x96x32xf32>
+func.func @dynamic(%x: tensor<?x?x96xf32>, %w: tensor<96x200xf32>, %g: tensor<96xf32>, %r: tensor<?x?x200xf32>) -> tensor<?x?x200xf32> {
+  %y = kimi.fused_linear %x, %w norm rms(%g) eps 1.0e-5 extras(%r) maps [affine_map<(b, t, n) -> (b, t, n)>]
+      : (tensor<?x?x96xf32>, tensor<96x200xf32>, tensor<96xf32>, tensor<?x?x200xf32>) -> tensor<?x?x200xf32> {
+  ^bb0(%acc: f32, %res: f32):
+    %0 = arith.addf %acc, %res : f32
+    kimi.yield %0 : f32
+  }
+  return %y : tensor<?x?x200xf32>
+}
+
+// A fixed number of rows needs one kernel; long rows are taken in parts.
+// CHECK-LABEL: func.func @fixed
+// CHECK: kimi.dispatch [@linear_3000x16] grid
+func.func @fixed(%x: tensor<50x3000xf32>, %w: tensor<16x3000xf32>) -> tensor<50x16xf32> {
+  %y = kimi.fused_linear %x, %w transpose : (tensor<50x3000xf32>, tensor<16x3000xf32>) -> tensor<50x16xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<50x16xf32>
+}
+
+// REMARK: remark: is computed by the reference lowering: the weight has a dynamic extent
+// CHECK-LABEL: func.func @left_alone
+// CHECK: kimi.fused_linear
+func.func @left_alone(%x: tensor<4x?xf32>, %w: tensor<?x16xf32>) -> tensor<4x16xf32> {
+  %y = kimi.fused_linear %x, %w : (tensor<4x?xf32>, tensor<?x16xf32>) -> tensor<4x16xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<4x16xf32>
+}
