@@ -7,7 +7,13 @@
 #ifndef KIMI_PASSES_PASSES_H
 #define KIMI_PASSES_PASSES_H
 
+namespace mlir {
+class DialectRegistry;
+} // namespace mlir
+
 namespace kimi {
+/// Our dialects, the upstream dialects their passes make, and the interface models those need.
+void registerKimiDialects(mlir::DialectRegistry &registry);
 /// Registers every pass and pipeline of the project under its command-line name.
 void registerKimiPasses();
 } // namespace kimi

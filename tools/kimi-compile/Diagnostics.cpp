@@ -65,9 +65,12 @@ static void print(const Diagnostic &diagnostic, StringRef tool) {
   }
 }
 
-DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, std::string tool) : ScopedDiagnosticHandler(context) {
-  setHandler([tool = std::move(tool)](Diagnostic &diagnostic) {
-    print(diagnostic, tool);
+DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, std::string tool, bool remarks)
+    : ScopedDiagnosticHandler(context) {
+  setHandler([tool = std::move(tool), remarks](Diagnostic &diagnostic) {
+    if (remarks || diagnostic.getSeverity() != DiagnosticSeverity::Remark) {
+      print(diagnostic, tool);
+    }
     return success();
   });
 }

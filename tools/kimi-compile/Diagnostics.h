@@ -13,10 +13,10 @@
 namespace kimi {
 
 /// While alive, prints the diagnostics of a context to stderr, one a line: "tool: error: where: message". Where is the
-/// model file, or the ONNX node or value of the operation.
+/// model file, or the ONNX node or value of the operation. Remarks are printed only with `remarks`.
 class DiagnosticPrinter : public mlir::ScopedDiagnosticHandler {
 public:
-  DiagnosticPrinter(mlir::MLIRContext *context, std::string tool);
+  DiagnosticPrinter(mlir::MLIRContext *context, std::string tool, bool remarks = false);
 };
 
 /// "model.onnx" for a file, "node 'name'" for a named location, "" where nothing is known.

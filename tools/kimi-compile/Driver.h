@@ -13,16 +13,30 @@
 namespace kimi {
 
 /// The level at which compilation stops and what is written.
-enum class Emit { Onnx };
+enum class Emit { Onnx, Kimi, Tile, Llvm, Asm, Plan, Kmod };
 
 struct CompileOptions {
   /// The .onnx file.
   std::string input;
-  /// Where to write; "-" is stdout.
-  std::string output = "-";
-  Emit emit = Emit::Onnx;
+  /// Where to write; "-" is stdout. Empty: the input's name with .kmod for a module, stdout for text.
+  std::string output;
+  Emit emit = Emit::Kmod;
   /// Print the location of every operation (IR output only).
   bool locations = false;
+  /// Print remarks: which form was recognised, which fast path was refused and why.
+  bool verbose = false;
+  /// "cpu".
+  std::string target = "cpu";
+  /// "native", "x86-64-v3", "x86-64-v4", or a processor name of LLVM.
+  std::string cpu = "native";
+  /// Plain fp32 loops instead of fusion and schedules.
+  bool reference = false;
+  /// Make `prefill` and `decode` entries where the graph allows it.
+  bool deriveDecode = true;
+  /// Put the bytes of external weights into the module.
+  bool bake = false;
+  /// Only this kernel in the output of tile, llvm and asm; empty: all.
+  std::string kernel;
 };
 
 /// Compiles; problems go to stderr. The output file appears whole or not at all.

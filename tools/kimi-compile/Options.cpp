@@ -19,12 +19,33 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   // Options live here rather than at namespace scope, so that a library that is linked in brings none with it.
   static cl::OptionCategory category("options");
   static cl::opt<std::string> input(cl::Positional, cl::desc("<model.onnx>"), cl::cat(category));
-  static cl::opt<std::string> output("o", cl::desc("Output file (default: stdout)"), cl::value_desc("file"), cl::init("-"),
-                              cl::cat(category));
-  static cl::opt<Emit> emit("emit", cl::desc("What to write:"), cl::init(Emit::Onnx), cl::cat(category),
-                     cl::values(clEnumValN(Emit::Onnx, "onnx", "the imported graph, one op per node")));
+  static cl::opt<std::string> output(
+      "o", cl::desc("Output file, - for stdout (default: the model's name with .kmod; stdout for text)"),
+      cl::value_desc("file"), cl::cat(category));
+  static cl::opt<Emit> emit(
+      "emit", cl::desc("What to write:"), cl::init(Emit::Kmod), cl::cat(category),
+      cl::values(clEnumValN(Emit::Onnx, "onnx", "the imported graph, one op per node"),
+                 clEnumValN(Emit::Kimi, "kimi", "the graph with mixers, state and fusion groups"),
+                 clEnumValN(Emit::Tile, "tile", "kernels as block programs, and the launches"),
+                 clEnumValN(Emit::Llvm, "llvm", "LLVM IR of the kernels"),
+                 clEnumValN(Emit::Asm, "asm", "assembly of the kernels"),
+                 clEnumValN(Emit::Plan, "plan", "entries, buffers and launches, readable"),
+                 clEnumValN(Emit::Kmod, "kmod", "the compiled module (default)")));
+  static cl::opt<std::string> kernel("kernel", cl::desc("Only this kernel in the output of tile, llvm and asm"),
+                                     cl::value_desc("name"), cl::cat(category));
+  static cl::opt<std::string> target("target", cl::desc("Device to compile for: cpu"), cl::init("cpu"),
+                                     cl::cat(category));
+  static cl::opt<std::string> cpu("cpu", cl::desc("native, x86-64-v3, x86-64-v4, or a processor name of LLVM"),
+                                  cl::init("native"), cl::cat(category));
+  static cl::opt<bool> reference("reference", cl::desc("Plain fp32 loops, no fusion and no schedules: slow and obvious"),
+                                 cl::cat(category));
+  static cl::opt<bool> noDecode("no-derive-decode", cl::desc("Only the graph's own entry, no prefill and decode"),
+                                cl::cat(category));
+  static cl::opt<bool> bake("bake", cl::desc("Put the bytes of external weights into the module"), cl::cat(category));
+  static cl::opt<bool> verbose("v", cl::desc("Print remarks: what was recognised, what was refused and why"),
+                               cl::cat(category));
   static cl::opt<bool> locations("locations", cl::desc("Print node and value names as locations of the IR"),
-                          cl::cat(category));
+                                 cl::cat(category));
 
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "kimi-compile " << KIMI_VERSION << "\n"; });
@@ -38,10 +59,21 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
     llvm::errs() << "kimi-compile: error: no model given; usage: kimi-compile model.onnx -o out (see --help)\n";
     return std::nullopt;
   }
+  if (target != "cpu") {
+    llvm::errs() << "kimi-compile: error: --target=" << target << " is not known; the only target is cpu\n";
+    return std::nullopt;
+  }
   CompileOptions options;
   options.input = input;
   options.output = output;
   options.emit = emit;
   options.locations = locations;
+  options.verbose = verbose;
+  options.target = target;
+  options.cpu = cpu;
+  options.reference = reference;
+  options.deriveDecode = !noDecode;
+  options.bake = bake;
+  options.kernel = kernel;
   return options;
 }

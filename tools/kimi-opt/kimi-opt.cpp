@@ -5,22 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Kimi/KimiDialect.h"
-#include "dialects/Onnx/OnnxDialect.h"
-#include "dialects/Tile/TileDialect.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines/Pipelines.h"
-#include "mlir/InitAllDialects.h"
-#include "mlir/InitAllExtensions.h"
+#include "mlir/IR/DialectRegistry.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  mlir::registerAllDialects(registry);
-  mlir::registerAllExtensions(registry);
   mlir::registerAllPasses();
-  registry.insert<kimi::KimiDialect, kimi::onnx::OnnxDialect, kimi::tile::TileDialect>();
+  kimi::registerKimiDialects(registry);
   kimi::registerKimiPasses();
   kimi::registerKimiPipelines();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Kimi optimizer driver\n", registry));
