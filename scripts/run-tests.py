@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ET
 
 def run_lit(build):
     out = os.path.join(build, "lit.json")
-    subprocess.run([sys.executable, "-m", "lit.main", "-s", "-v", "-o", out, os.path.join(build, "test")], check=False)
+    subprocess.run([sys.executable, "-c", "__import__('lit.main').main.main()", "-s", "-v", "-o", out, os.path.join(build, "test")], check=False)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with open(out) as f:
         for test in json.load(f)["tests"]:
