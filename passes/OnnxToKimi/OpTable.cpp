@@ -155,8 +155,11 @@ const OpTable &OpTable::get() {
     registerShapeOps(table);
     registerMovementOps(table);
     registerGatherOps(table);
+    registerScatterOps(table);
+    registerLayoutOps(table);
     registerReduceOps(table);
     registerMatmulOps(table);
+    registerEinsumOps(table);
     registerNormOps(table);
     registerAttentionOps(table);
     registerSortOps(table);
