@@ -49,7 +49,11 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, A
   let summary = "one block's program";
   let description = [{
     Arguments: input buffers, state buffers, result buffers (memrefs with strided layouts; the innermost stride is
-    static where a kernel relies on it), then scalars (index). The grid is given by the launch.
+    static where a kernel relies on it), then scalars (index). The grid is given by the launch. Buffers that the kernel
+    writes overlap no other argument.
+
+    Constraints: [K1] there is a body; [K2] no results; arguments are [K3] memrefs or index, [K4] the memrefs strided with
+    offset 0 or ?.
 
     Example:
     ```mlir
@@ -64,6 +68,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, A
                    OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
@@ -79,7 +84,7 @@ def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator, HasParent<"KernelOp">]>
 
 def Tile_BlockIdOp : Tile_Op<"block_id", [Pure]> {
   let summary = "this block's place in the grid";
-  let description = [{ `dim` is 0, 1 or 2. Example: `%bx = tile.block_id 0`. }];
+  let description = [{ Constraint: [B1] `dim` is 0, 1 or 2. Example: `%bx = tile.block_id 0`. }];
   let arguments = (ins I64Attr:$dim);
   let results = (outs Index:$result);
   let assemblyFormat = "$dim attr-dict";
@@ -89,7 +94,9 @@ def Tile_BlockIdOp : Tile_Op<"block_id", [Pure]> {
 def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   let summary = "a tile";
   let description = [{
-    Static shape, in shared memory or in fragments; lives until the end of the kernel.
+    Lives until the end of the kernel, wherever it stands. Constraints: [A1] static shape; [A2] row-major without gaps;
+    [A3] in shared memory or in fragments.
+
     Example: `%acc = tile.alloc : memref<64x128xf32, #tile.space<fragment>>`.
   }];
   let results = (outs AnyMemRef:$result);
@@ -103,7 +110,12 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>]> {
     tile[i0, i1, ..] = source[offsets + ik along dims[k]]. `dims` names, for each dim of the tile, the dim of the source
     it runs along (a permutation transposes); the other dims of the source stay at their offset. Elements outside the
     source's extents (before 0 or past the end) become `pad` (zero unless given). Element types may differ (fp narrowing
-    or widening).
+    or widening). It is fastest where source and tile have a static innermost stride of 1, or where the tile transposes a
+    dim of the source whose stride is a static 1.
+
+    Constraints: [C1] the tile's shape is static; [C2] layouts are strided; [C3] one offset for each dim of the source;
+    [C4] one of `dims` for each dim of the tile, [C5] within the source, [C6] named once; [C7] equal or floating point
+    element types.
 
     Example: `tile.load %a from %x[%b, %m, %k] dims [1, 2] : memref<?x?x768xf32>, memref<64x128xf32, #tile.space<shared>>`
   }];
@@ -116,7 +128,9 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "copy a tile into a box of a buffer";
   let description = [{
-    The reverse of `tile.load`; elements that fall outside the destination's extents are not written.
+    The reverse of `tile.load`, with the same constraints [C1]-[C7]; elements that fall outside the destination's extents
+    are not written.
+
     Example: `tile.store %acc to %y[%m, %n] dims [0, 1] : memref<64x128xf32, #tile.space<fragment>>, memref<?x768xf32>`
   }];
   let arguments = (ins AnyMemRef:$tile, AnyMemRef:$dest, Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims);
@@ -126,7 +140,11 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemRead, MemWrite]>]> {
 
 def Tile_FillOp : Tile_Op<"fill", [MemoryEffects<[MemWrite]>]> {
   let summary = "set every element of a tile";
-  let description = [{ Example: `tile.fill %acc, %zero : memref<64x128xf32, #tile.space<fragment>>, f32`. }];
+  let description = [{
+    Constraints: [F1] static shape; [F2] the value has the tile's element type.
+
+    Example: `tile.fill %acc, %zero : memref<64x128xf32, #tile.space<fragment>>, f32`.
+  }];
   let arguments = (ins AnyMemRef:$tile, AnyType:$value);
   let assemblyFormat = "$tile `,` $value attr-dict `:` type($tile) `,` type($value)";
   let hasVerifier = 1;
@@ -138,6 +156,9 @@ def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead, MemWrite]>]> {
     acc: [M, N] fp32 fragment; a: [M, K]; b: [K, N], or [N, K] with `transpose_b`, or [N/P, K, P] with `panels` (the
     layout of `kimi.pack_weight`: column j is lane j mod P of panel j div P). All shapes static; a and b may be tiles or
     in-bounds `memref.subview`s of global buffers. Products and sums in fp32 (the order of the sum is not fixed).
+
+    Constraints: [M1] floating point memrefs of static shape and strided layout; [M2] not both `transpose_b` and `panels`;
+    [M3] ranks 2, 2 and 2 (3 with `panels`); [M4] acc is fp32 with unit stride innermost; [M5] the extents fit.
 
     Example: `tile.mma %acc, %a, %b panels : memref<64x128xf32, #tile.space<fragment>>, memref<64x256xf32, #tile.space<shared>>, memref<8x256x16xf32, strided<[?, 16, 1], offset: ?>>`
   }];
@@ -154,6 +175,10 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>
     out[i, j, ..] = region(ins[i, j, ..]...). The tiles have one rank; an extent of 1 in an input is broadcast against the
     output's extent. `out` may also be an input. The region holds arith/math ops and `tile.element_index`, one argument
     per input, and ends in `tile.yield`. All elements are independent.
+
+    Constraints: [P1] the output's shape is static; [P2] one region argument for each input; [P3] inputs have the output's
+    rank and extents, or 1; [P4] arguments have the inputs' element types; [P5] the region yields one element of the
+    output; [P6] it holds elementwise ops and constants only.
 
     Example:
     ```mlir
@@ -175,7 +200,7 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>
 
 def Tile_ElementIndexOp : Tile_Op<"element_index", [Pure, ParentOneOf<["MapOp"]>]> {
   let summary = "the position of the element within the tile";
-  let description = [{ Along `dim`, counted from 0. Example: `%i = tile.element_index 0`. }];
+  let description = [{ Along `dim`, counted from 0. Constraint: [E1] the map has such a dim. Example: `%i = tile.element_index 0`. }];
   let arguments = (ins I64Attr:$dim);
   let results = (outs Index:$result);
   let assemblyFormat = "$dim attr-dict";
@@ -185,7 +210,10 @@ def Tile_ReduceOp : Tile_Op<"reduce", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "reduce a tile along one axis";
   let description = [{
     out has the shape of in with extent 1 along `axis`. Without `accumulate` out is overwritten, with it the result is
-    combined with what out holds. fp32; the order of the sum is not fixed.
+    combined with what out holds. The order of the sum is not fixed; `max` of anything and NaN is NaN.
+
+    Constraints: [R1] fp32, static shapes; [R2] the axis exists; [R3] the shapes fit.
+
     Example: `tile.reduce max %s into %m axis 1 accumulate : memref<64x64xf32, #tile.space<fragment>>, memref<64x1xf32, #tile.space<fragment>>`
   }];
   let arguments = (ins Tile_ReduceKind:$kind, AnyMemRef:$input, AnyMemRef:$out, I64Attr:$axis, UnitAttr:$accumulate);

@@ -9,6 +9,34 @@
 
 include "mlir/Pass/PassBase.td"
 
+def TileBoolToByte : Pass<"tile-bool-to-byte"> {
+  let summary = "make buffers of i1 buffers of bytes";
+  let description = [{
+    A truth value in memory is a byte, 0 or 1, while LLVM packs a vector of i1 to bits. Buffers and tiles of i1 become
+    i8; loads compare with zero, stores extend. Run after linalg ops are loops.
+
+    Before: `%v = memref.load %x[%i] : memref<?xi1>`
+    After: `%b = memref.load %x[%i] : memref<?xi8>`, `%v = arith.cmpi ne, %b, %c0_i8 : i8`
+
+    Numeric effect: none.
+  }];
+  let dependentDialects = ["mlir::arith::ArithDialect"];
+}
+
+def TileExpandMath : Pass<"tile-expand-math"> {
+  let summary = "expand exp, exp2, expm1, log, log1p, tanh and erf of fp32 to arithmetic";
+  let description = [{
+    On scalars and vectors, without branches, so that loops vectorise. Infinities, NaN and values below the normal range
+    are treated as libm treats them. Other functions go to libm later.
+
+    Before: `%y = math.exp %x : vector<8xf32>`
+    After: a reduction by `log(2)`, a polynomial of degree 7 and a product with powers of two.
+
+    Numeric effect: relative error below 2e-7 for exp and log, 5e-7 for tanh and erf.
+  }];
+  let dependentDialects = ["mlir::arith::ArithDialect", "mlir::math::MathDialect"];
+}
+
 def TileToVector : Pass<"tile-to-vector", "mlir::ModuleOp"> {
   let summary = "lower tile ops to loops of 1-D vectors over stack buffers";
   let description = [{

@@ -20,6 +20,7 @@
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/Passes.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -30,9 +31,12 @@ using namespace mlir;
 
 void kimi::buildTileToLlvmPipeline(OpPassManager &pm, const TileToLlvmOptions &options) {
   pm.addPass(createConvertLinalgToLoopsPass());
+  pm.addPass(createTileBoolToByte());
+  pm.addPass(math::createMathExtendToSupportedTypes());
   TileToVectorOptions vectors;
   vectors.lanes = options.lanes;
   pm.addPass(createTileToVector(vectors));
+  pm.addPass(createTileExpandMath());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createTileKernelToLlvm());

@@ -226,3 +226,46 @@ tile.kernel @k(%y: memref<1xf32>) {
 })");
   EXPECT_NE(runner.error().find("needs 1048576 bytes of tiles"), std::string::npos) << runner.error();
 }
+
+TEST(Bool, MasksAreBytes) {
+  // y = mask ? x : 0 and its negation, the mask loaded and stored as tiles of i1.
+  KernelRunner runner(R"(
+!m = memref<19xi1, #tile.space<shared>>
+!t = memref<19xf32, #tile.space<shared>>
+tile.kernel @k(%x: memref<19xf32>, %m: memref<?xi1, strided<[1], offset: ?>>, %y: memref<19xf32>, %n: memref<19xi1>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c19 = arith.constant 19 : index
+  %tx = tile.alloc : !t
+  %tm = tile.alloc : !m
+  tile.load %tx from %x[%c0] dims [0] : memref<19xf32>, !t
+  tile.load %tm from %m[%c0] dims [0] : memref<?xi1, strided<[1], offset: ?>>, !m
+  tile.map ins(%tx, %tm : !t, !m) outs(%tx : !t) {
+  ^bb0(%a: f32, %keep: i1):
+    %zero = arith.constant 0.0 : f32
+    %v = arith.select %keep, %a, %zero : f32
+    tile.yield %v : f32
+  }
+  tile.store %tx to %y[%c0] dims [0] : !t, memref<19xf32>
+  scf.for %i = %c0 to %c19 step %c1 {
+    %b = memref.load %m[%i] : memref<?xi1, strided<[1], offset: ?>>
+    %true = arith.constant true
+    %not = arith.xori %b, %true : i1
+    memref.store %not, %n[%i] : memref<19xi1>
+  }
+  tile.return
+})");
+  ASSERT_EQ(runner.error(), "");
+  std::vector<float> x = counting(19), y(19);
+  std::vector<uint8_t> mask(17), inverse(19, 7);
+  for (size_t i = 0; i < mask.size(); ++i) {
+    mask[i] = i % 3 == 0;
+  }
+  mask.resize(19);
+  ASSERT_TRUE(runner.run("k", {dense(x.data(), {19}), dense(mask.data(), {17}), dense(y.data(), {19}),
+                               dense(inverse.data(), {19})}));
+  for (size_t i = 0; i < 19; ++i) {
+    EXPECT_EQ(y[i], mask[i] ? x[i] : 0);
+    EXPECT_EQ(inverse[i], mask[i] ? 0 : 1);
+  }
+}
