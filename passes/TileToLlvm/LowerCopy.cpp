@@ -211,9 +211,7 @@ static void fill(VectorEmitter &e, const FlatBuffer &tile, ArrayRef<int64_t> sha
       Value vector = e.splat(scalar, e.lanes);
       e.loop(e.index(0), e.index(whole), e.lanes, [&](Value i) { e.store(vector, tile, e.add(start, i)); }, true);
     }
-    if (run > whole && tile.element.isBF16()) { // see LowerMap.cpp
-      e.loop(e.index(whole), e.index(run), 1, [&](Value i) { e.store(scalar, tile, e.add(start, i)); });
-    } else if (run > whole) {
+    if (run > whole) {
       unsigned rest = run - whole;
       e.store(e.splat(scalar, rest), tile, e.add(start, e.index(whole)));
     }

@@ -111,18 +111,10 @@ private:
     if (whole > 0) {
       e.loop(e.index(0), e.index(whole), e.lanes, [&](Value i) { body(i, e.lanes); });
     }
-    if (extent > whole && holdsBf16()) {
-      // x86 code generation takes bf16 vectors of odd lengths apart through calls to a compiler's runtime library.
-      e.loop(e.index(whole), e.index(extent), 1, [&](Value i) { body(i, 0); });
-    } else if (extent > whole) {
+    if (extent > whole) {
       unsigned rest = extent - whole;
       body(e.index(whole), rest == 1 ? 0 : rest);
     }
-  }
-
-  bool holdsBf16() {
-    auto isBf16 = [](const FlatBuffer &buffer) { return buffer.element.isBF16(); };
-    return isBf16(out) || llvm::any_of(inputs, isBf16);
   }
 
   /// The region for elements [i, i + width) of the innermost dim (width 0: one element, no vectors).

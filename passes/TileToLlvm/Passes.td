@@ -23,6 +23,20 @@ def TileBoolToByte : Pass<"tile-bool-to-byte"> {
   let dependentDialects = ["mlir::arith::ArithDialect"];
 }
 
+def TileBf16ToBits : Pass<"tile-bf16-to-bits"> {
+  let summary = "make bf16 values 16-bit integers";
+  let description = [{
+    Once conversions are bit arithmetic and sums are fp32, a bf16 is only moved. As an integer it never meets the
+    conversions that LLVM inserts when it takes odd vectors of bf16 apart, which call a compiler's runtime library.
+
+    Before: `%b = arith.bitcast %i : i16 to bf16`, `memref.store %b, %x[%k] : memref<?xbf16>`
+    After: `memref.store %i, %x[%k] : memref<?xi16>`
+
+    Numeric effect: none.
+  }];
+  let dependentDialects = ["mlir::arith::ArithDialect"];
+}
+
 def TileExpandMath : Pass<"tile-expand-math"> {
   let summary = "expand exp, exp2, expm1, log, log1p, tanh and erf of fp32 to arithmetic";
   let description = [{

@@ -42,9 +42,15 @@ void kimi::buildTileToLlvmPipeline(OpPassManager &pm, const TileToLlvmOptions &o
   pm.addPass(createTileKernelToLlvm());
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
+  arith::ArithEmulateUnsupportedFloatsOptions emulate;
+  SmallVector<std::string> narrow = {"bf16"};
+  emulate.sourceTypeStrs = narrow;
+  emulate.targetTypeStr = "f32";
+  pm.addPass(arith::createArithEmulateUnsupportedFloats(emulate));
   arith::ArithExpandOpsPassOptions expand;
   expand.includeBf16 = true;
   pm.addPass(arith::createArithExpandOpsPass(expand));
+  pm.addPass(createTileBf16ToBits());
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createConvertVectorToLLVMPass());
   pm.addPass(createConvertMathToLLVMPass());
