@@ -44,15 +44,23 @@ Extents extentsOf(TensorCode &code, AttentionOp op) {
 
 /// Rows [B, H*G, ...] as [B, H, G, ...]: a view.
 Value splitHeads(TensorCode &code, Value value, const Extents &extents) {
+  auto source = cast<RankedTensorType>(value.getType());
   SmallVector<OpFoldResult> sizes = code.sizes(value);
   sizes[1] = extents.kvHeads;
   sizes.insert(sizes.begin() + 2, extents.group);
-  SmallVector<int64_t> shape;
-  for (OpFoldResult size : sizes) {
-    shape.push_back(getConstantIntValue(size).value_or(ShapedType::kDynamic));
+  // What the type does not say stays unsaid, even where the size is a known number (one token of a decode step).
+  SmallVector<int64_t> shape = {source.getDimSize(0), ShapedType::kDynamic, ShapedType::kDynamic, source.getDimSize(2),
+                                source.getDimSize(3)};
+  if (!source.isDynamicDim(1)) {
+    shape[1] = getConstantIntValue(sizes[1]).value_or(ShapedType::kDynamic);
+    shape[2] = getConstantIntValue(sizes[2]).value_or(ShapedType::kDynamic);
   }
-  auto type = RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType());
+  auto type = RankedTensorType::get(shape, source.getElementType());
   SmallVector<ReassociationIndices> groups = {{0}, {1, 2}, {3}, {4}};
+  for (auto [size, extent] : llvm::zip(sizes, shape)) {
+    size = ShapedType::isDynamic(extent) ? getValueOrCreateConstantIndexOp(code.b, code.loc, size)
+                                         : OpFoldResult(code.b.getIndexAttr(extent));
+  }
   return tensor::ExpandShapeOp::create(code.b, code.loc, type, value, groups, sizes);
 }
 
