@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/kimi-compile/Options.h"
+#include "passes/OnnxToKimi/OpTable.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -42,6 +43,8 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   static cl::opt<bool> noDecode("no-derive-decode", cl::desc("Only the graph's own entry, no prefill and decode"),
                                 cl::cat(category));
   static cl::opt<bool> bake("bake", cl::desc("Put the bytes of external weights into the module"), cl::cat(category));
+  static cl::opt<std::string> listOps("list-ops", cl::desc("Print the ONNX operators that are accepted: markdown"),
+                                      cl::value_desc("format"), cl::cat(category));
   static cl::opt<bool> verbose("v", cl::desc("Print remarks: what was recognised, what was refused and why"),
                                cl::cat(category));
   static cl::opt<bool> locations("locations", cl::desc("Print node and value names as locations of the IR"),
@@ -53,6 +56,15 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   llvm::raw_string_ostream problemStream(problems);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &problemStream)) {
     llvm::errs() << problems;
+    return std::nullopt;
+  }
+  if (listOps == "markdown") {
+    onnx::printOnnxSupport(llvm::outs());
+    llvm::outs().flush();
+    std::exit(kExitOk);
+  }
+  if (!listOps.empty()) {
+    llvm::errs() << "kimi-compile: error: --list-ops=" << listOps << " is not known; the only format is markdown\n";
     return std::nullopt;
   }
   if (input.empty()) {
