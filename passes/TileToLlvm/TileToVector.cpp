@@ -52,11 +52,12 @@ struct TileToVector : kimi::impl::TileToVectorBase<TileToVector> {
     });
     spaces.recursivelyReplaceElementsIn(kernel, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
 
-    OpBuilder entry = OpBuilder::atBlockBegin(&kernel.getBody().front());
+    OpBuilder entry(kernel.getContext());
     int64_t bytes = 0;
     auto allocate = [&](Location loc, MemRefType type) -> Value {
       constexpr int64_t alignment = 64; // a cache line, and the widest vector
       bytes += llvm::alignTo(byteSize(type), alignment);
+      entry.setInsertionPointToStart(&kernel.getBody().front()); // ops at the start may be gone by now
       return memref::AllocaOp::create(entry, loc, type, entry.getI64IntegerAttr(alignment));
     };
     Value scratch; // packed operands of tile.mma, one at a time
@@ -94,7 +95,7 @@ struct TileToVector : kimi::impl::TileToVectorBase<TileToVector> {
     }
     if (bytes > stackLimit) {
       return kernel.emitError() << "kernel '" << kernel.getSymName() << "' needs " << bytes
-                                << " bytes of tiles; a CPU kernel may use " << stackLimit
+                                << " bytes of tiles; a CPU kernel may use " << stackLimit.getValue()
                                 << " (they live on the stack of a worker thread): choose smaller tiles";
     }
     return success();
