@@ -15,6 +15,7 @@ tools = [os.path.dirname(p) for p in glob.glob(config.kimi_tools_dir + "/*/kimi-
 path = tools + [os.path.dirname(os.path.realpath(config.filecheck)), os.environ["PATH"]]
 config.environment["PATH"] = os.pathsep.join(path)
 config.substitutions.append(("%python", sys.executable))
+config.substitutions.append(("%models", os.path.join(config.kimi_source_root, "models")))
 config.substitutions.append(("%cases", os.path.join(config.kimi_source_root, "test", "data")))
 if os.path.isdir(os.path.join(config.kimi_source_root, "test", "data", "gpt2")):
     config.available_features.add("gpt2-cases")

@@ -75,6 +75,31 @@ def LowerToReference : Pass<"kimi-lower-to-reference"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def RefineShapes : Pass<"kimi-refine-shapes"> {
+  let summary = "extents that a cast hides become part of the types";
+  let description = [{
+    A derived entry knows extents that the graph it was made from does not: in `@decode` there is one new token. Such an
+    extent enters by a `tensor.cast`, which the upstream ops absorb and the ops of this dialect do not, so that a
+    projection and its residual no longer have one type. Here `kimi.linear`, `kimi.embedding`, `kimi.gelu`, `kimi.softmax`
+    and the norms absorb it as well: their types take every extent that the first operand has, or that the cast which is
+    the only user of the result asks for. Mixers keep their types, which are those of their states.
+
+    Before:
+    ```mlir
+    %a = tensor.cast %x : tensor<?x1x8xf32> to tensor<?x?x8xf32>
+    %h = kimi.linear %a, %w : tensor<?x?x8xf32>, tensor<8x6xf32> -> tensor<?x?x6xf32>
+    %c = tensor.cast %h : tensor<?x?x6xf32> to tensor<?x1x6xf32>
+    ```
+    After:
+    ```mlir
+    %c = kimi.linear %x, %w : tensor<?x1x8xf32>, tensor<8x6xf32> -> tensor<?x1x6xf32>
+    ```
+
+    Numeric effect: exact.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def FuseLinear : Pass<"kimi-fuse-linear"> {
   let summary = "norm, projection and what follows it as one kernel";
   let description = [{

@@ -80,14 +80,33 @@ Value kimi::fromMatrix(HostContext &context, OpBuilder &b, Location loc, Value m
     }
     return tensor::CollapseShapeOp::create(b, loc, type, matrix, groups);
   }
+  // A size may be a number that `type` does not know: the expansion has it in its type, so that it agrees with the
+  // matrix, and a cast forgets it again.
   ReassociationIndices rows, columns{rank - 1};
   SmallVector<OpFoldResult> extents;
+  SmallVector<int64_t> shape(type.getShape());
+  bool dynamicRows = false;
   for (int64_t axis = 0; axis < rank; ++axis) {
     if (axis + 1 < rank) {
       rows.push_back(axis);
     }
-    extents.push_back(type.isDynamicDim(axis) ? OpFoldResult(context.scalars.materialize(b, loc, sizes[axis]))
-                                              : OpFoldResult(b.getIndexAttr(type.getDimSize(axis))));
+    if (type.isDynamicDim(axis)) {
+      shape[axis] = sizes[axis].getConstant().value_or(ShapedType::kDynamic);
+    }
+    bool dynamic = ShapedType::isDynamic(shape[axis]);
+    dynamicRows |= dynamic && axis + 1 < rank;
+    extents.push_back(dynamic ? OpFoldResult(context.scalars.materialize(b, loc, sizes[axis]))
+                              : OpFoldResult(b.getIndexAttr(shape[axis])));
   }
-  return tensor::ExpandShapeOp::create(b, loc, type, matrix, ArrayRef<ReassociationIndices>{rows, columns}, extents);
+  int64_t count = 1;
+  for (int64_t axis = 0; axis + 1 < rank; ++axis) {
+    count = dynamicRows ? ShapedType::kDynamic : count * shape[axis];
+  }
+  auto flat = RankedTensorType::get({count, shape.back()}, type.getElementType());
+  if (matrix.getType() != flat) { // a product of dynamic extents may be a number: 0
+    matrix = tensor::CastOp::create(b, loc, flat, matrix);
+  }
+  SmallVector<ReassociationIndices> groups{rows, columns};
+  Value result = tensor::ExpandShapeOp::create(b, loc, type.clone(shape), matrix, groups, extents);
+  return result.getType() == type ? result : tensor::CastOp::create(b, loc, type, result).getResult();
 }

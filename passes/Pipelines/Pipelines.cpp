@@ -24,7 +24,7 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   if (options.reference) {
     phases.push_back({"reference", "kimi-lower-to-reference,canonicalize,cse"});
   } else {
-    phases.push_back({"fuse", "kimi-fuse-linear,kimi-fuse-elementwise,canonicalize,cse"});
+    phases.push_back({"fuse", "kimi-refine-shapes,kimi-fuse-linear,kimi-fuse-elementwise,canonicalize,cse"});
   }
   return phases;
 }

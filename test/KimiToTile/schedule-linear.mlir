@@ -41,6 +41,21 @@ func.func @fixed(%x: tensor<50x3000xf32>, %w: tensor<16x3000xf32>) -> tensor<50x
   return %y : tensor<50x16xf32>
 }
 
+// The extents behind a cast are numbers, which the types of x and y do not say: the result is spread over the numbers,
+// and the cast comes last.
+// CHECK-LABEL: func.func @known_rows
+// CHECK: %[[Y:.*]] = kimi.dispatch {{.*}} -> tensor<1x16xf32>
+// CHECK: %[[S:.*]] = tensor.expand_shape %[[Y]] {{.*}} : tensor<1x16xf32> into tensor<1x1x16xf32>
+// CHECK: tensor.cast %[[S]] : tensor<1x1x16xf32> to tensor<1x?x16xf32>
+func.func @known_rows(%x: tensor<1x1x64xf32>, %w: tensor<16x64xf32>) -> tensor<1x?x16xf32> {
+  %c = tensor.cast %x : tensor<1x1x64xf32> to tensor<1x?x64xf32>
+  %y = kimi.fused_linear %c, %w transpose : (tensor<1x?x64xf32>, tensor<16x64xf32>) -> tensor<1x?x16xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<1x?x16xf32>
+}
+
 // REMARK: remark: is computed by the reference lowering: the weight has a dynamic extent
 // CHECK-LABEL: func.func @left_alone
 // CHECK: kimi.fused_linear
