@@ -46,12 +46,6 @@ Extents extentsOf(TensorCode &code, AttentionOp op) {
 Value splitHeads(TensorCode &code, Value value, const Extents &extents) {
   auto source = cast<RankedTensorType>(value.getType());
   SmallVector<OpFoldResult> sizes = code.sizes(value);
-  // A size may be a number that the type does not know; both sides of the view must say it.
-  SmallVector<int64_t> known;
-  for (OpFoldResult size : sizes) {
-    known.push_back(getConstantIntValue(size).value_or(ShapedType::kDynamic));
-  }
-  value = code.castTo(value, cast<RankedTensorType>(value.getType()).clone(known));
   sizes[1] = extents.kvHeads;
   sizes.insert(sizes.begin() + 2, extents.group);
   // What the type does not say stays unsaid, even where the size is a known number (one token of a decode step).
