@@ -104,7 +104,7 @@ void run(benchmark::State &state, int64_t m, int64_t n, int64_t k, Schedule s, u
 int main(int argc, char **argv) {
   benchmark::Initialize(&argc, argv);
   for (auto [k, n] : {std::pair<int64_t, int64_t>{768, 2304}, {768, 3072}, {3072, 768}}) {
-    for (Schedule s : {Schedule{64, 128, 256}, {64, 64, 768}, {128, 128, 256}, {48, 256, 384}}) {
+    for (Schedule s : {Schedule{48, 128, 768}, {64, 128, 256}, {128, 128, 256}, {128, 64, 384}}) {
       std::string name = "linear/512x" + std::to_string(n) + "x" + std::to_string(k) + "/tile_" +
                          std::to_string(s.tileM) + "x" + std::to_string(s.tileN) + "x" + std::to_string(s.tileK);
       benchmark::RegisterBenchmark(name.c_str(), [=, k = k, n = n](benchmark::State &state) { run(state, 512, n, k, s, 1); });

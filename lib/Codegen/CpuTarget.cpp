@@ -76,15 +76,19 @@ llvm::Expected<CpuTarget> kimi::resolveCpuTarget(const CpuTargetOptions &options
                  "; accepted are native, x86-64-v3, x86-64-v4 and the names that 'llc -mcpu=help' lists");
   }
   info.reset((*target)->createMCSubtargetInfo(triple, result.cpu, ""));
+  if ((options.lanes & (options.lanes - 1)) != 0 || options.lanes > 64) {
+    return error("vectors of " + llvm::Twine(options.lanes) + " lanes; accepted are powers of two up to 64");
+  }
   if (!triple.isX86_64()) {
-    result.lanes = 4;
+    result.lanes = options.lanes ? options.lanes : 4;
     return result;
   }
   if (!info->checkFeatures("+avx2") || !info->checkFeatures("+fma")) {
     return error("processor '" + result.cpu + "' lacks AVX2 or FMA, which CPU kernels are built on; the least that is "
                                               "accepted is x86-64-v3");
   }
-  result.lanes = info->checkFeatures("+avx512f") ? 16 : 8;
+  unsigned native = info->checkFeatures("+avx512f") ? 16 : 8;
+  result.lanes = options.lanes ? options.lanes : native;
   return result;
 }
 

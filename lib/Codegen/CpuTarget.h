@@ -21,6 +21,8 @@ namespace kimi {
 struct CpuTargetOptions {
   /// "native", "x86-64-v3", "x86-64-v4", or any processor name that LLVM knows ("znver4", "skylake-avx512").
   std::string cpu = "native";
+  /// f32 lanes of the vectors that tile ops are lowered to, a power of two; 0 takes those of the processor's registers.
+  unsigned lanes = 0;
   /// Kernels compiled at a time; 0 takes one thread a core.
   unsigned threads = 0;
 };
@@ -30,7 +32,7 @@ struct CpuTarget {
   std::string triple;
   std::string cpu;  ///< the instruction set, as an LLVM processor name
   std::string tune; ///< the processor to schedule for
-  unsigned lanes;   ///< f32 lanes of a vector register: 4, 8 or 16
+  unsigned lanes;   ///< f32 lanes of a vector
 
   /// The name stored in a module: "cpu:" and the instruction set, e.g. "cpu:x86-64-v3".
   std::string name() const { return "cpu:" + cpu; }

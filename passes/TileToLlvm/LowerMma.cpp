@@ -16,7 +16,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/TileToLlvm/VectorEmitter.h"
@@ -28,10 +27,8 @@ using namespace kimi;
 namespace {
 constexpr int64_t kColumnVectors = 2; ///< vectors of b that a block spans
 constexpr int64_t kMinChains = 8;     ///< accumulators that hide the latency of a fused multiply-add
-constexpr int64_t kDepthBlock = 384;  ///< k per pass over a wide b, so that its columns stay in the first-level cache
+constexpr int64_t kDepthBlock = 256;  ///< k per pass over a wide b, so that its columns stay in the first-level cache
 constexpr int64_t kDotRows = 3;       ///< up to so many rows, a transposed b is taken as dot products
-constexpr int64_t kPrefetchRows = 3;  ///< up to so many rows, b streams from memory and is prefetched
-constexpr int64_t kPrefetchBytes = 2048;
 
 int64_t maxRows(unsigned lanes) { return lanes >= 16 ? 12 : 6; }
 
@@ -156,7 +153,6 @@ private:
     }
 
     Value aRow = e.mul(i, e.materialize(a.strides[0]));
-    bool streams = m <= kPrefetchRows;
     // One step: k = at + u.
     auto step = [&](Value at, int64_t u, MutableArrayRef<Value> live) {
       Value bDepth = e.mul(at, e.materialize(depthStride));
@@ -164,10 +160,6 @@ private:
       SmallVector<Value> bVectors;
       for (auto [v, width] : llvm::enumerate(vectors)) {
         Value position = e.add(e.add(columnStarts[v], bDepth), bStep);
-        if (streams && v == 0) {
-          int64_t ahead = kPrefetchBytes * 8 / b.element.getIntOrFloatBitWidth();
-          memref::PrefetchOp::create(e.b, e.loc, b.flat, e.add(position, e.index(ahead)), false, 3, true);
-        }
         bVectors.push_back(e.convert(e.load(b, position, width), f32));
       }
       Value aDepth = e.add(aRow, e.mul(at, e.materialize(a.strides[1])));

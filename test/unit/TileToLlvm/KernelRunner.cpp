@@ -28,7 +28,7 @@ View kimi::test::dense(void *data, std::vector<int64_t> sizes) {
   return {data, std::move(sizes), std::move(strides)};
 }
 
-KernelRunner::KernelRunner(const std::string &mlir, const std::string &cpu) {
+KernelRunner::KernelRunner(const std::string &mlir, const std::string &cpu, unsigned lanes) {
   mlir::DialectRegistry registry;
   registry.insert<kimi::tile::TileDialect, mlir::arith::ArithDialect, mlir::linalg::LinalgDialect,
                   mlir::math::MathDialect, mlir::memref::MemRefDialect, mlir::scf::SCFDialect>();
@@ -43,6 +43,7 @@ KernelRunner::KernelRunner(const std::string &mlir, const std::string &cpu) {
   }
   CpuTargetOptions options;
   options.cpu = cpu;
+  options.lanes = lanes;
   mlir::FailureOr<std::string> image = compileKernels(*module, options);
   if (mlir::failed(image)) {
     return;

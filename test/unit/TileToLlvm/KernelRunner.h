@@ -26,7 +26,7 @@ View dense(void *data, std::vector<int64_t> sizes);
 /// A shared object of kernels, compiled from MLIR text for the host and loaded.
 class KernelRunner {
 public:
-  explicit KernelRunner(const std::string &mlir, const std::string &cpu = "native");
+  explicit KernelRunner(const std::string &mlir, const std::string &cpu = "native", unsigned lanes = 0);
   ~KernelRunner();
   KernelRunner(const KernelRunner &) = delete;
   KernelRunner &operator=(const KernelRunner &) = delete;

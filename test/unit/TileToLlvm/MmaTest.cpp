@@ -18,12 +18,13 @@ enum class Form { Plain, Transposed, Panels16, Panels32, PlainStrided };
 struct Case {
   int64_t m, n, k;
   Form form;
+  unsigned lanes = 0;
 };
 
 std::string name(const Case &c) {
   const char *forms[] = {"plain", "transposed", "panels16", "panels32", "strided"};
   return std::string(forms[int(c.form)]) + "_" + std::to_string(c.m) + "x" + std::to_string(c.n) + "x" +
-         std::to_string(c.k);
+         std::to_string(c.k) + (c.lanes != 0 ? "_lanes" + std::to_string(c.lanes) : "");
 }
 
 std::string shape(std::initializer_list<int64_t> sizes) {
@@ -71,7 +72,8 @@ TEST_P(Mma, MatchesDoubleSums) {
                       "  tile.load %ta from %a[%c0, %c0] dims [0, 1] : " + a + ", " + aTile + "\n" +
                       "  tile.load %acc from %y[%c0, %c0] dims [0, 1] : " + acc + ", " + accTile + "\n" +
                       "  tile.mma %acc, %ta, %b " + flag + " : " + accTile + ", " + aTile + ", " + b + "\n" +
-                      "  tile.store %acc to %y[%c0, %c0] dims [0, 1] : " + accTile + ", " + acc + "\n  tile.return\n}");
+                      "  tile.store %acc to %y[%c0, %c0] dims [0, 1] : " + accTile + ", " + acc + "\n  tile.return\n}",
+                      "native", c.lanes);
   ASSERT_EQ(runner.error(), "");
 
   std::mt19937 random(7);
@@ -112,5 +114,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 64, 768, Form::Panels16}, Case{2, 32, 7, Form::Panels16}, Case{3, 48, 100, Form::Panels16},
                     Case{4, 64, 96, Form::Panels16}, Case{5, 16, 3, Form::Panels16}, Case{29, 32, 1000, Form::Panels16},
                     Case{1, 64, 65, Form::Panels32}, Case{64, 96, 800, Form::Panels32},
-                    Case{8, 12, 10, Form::PlainStrided}, Case{1, 8, 8, Form::PlainStrided}),
+                    Case{8, 12, 10, Form::PlainStrided}, Case{1, 8, 8, Form::PlainStrided},
+                    // as for AVX-512, and for narrow registers
+                    Case{64, 128, 300, Form::Panels16, 16}, Case{1, 64, 100, Form::Panels16, 16},
+                    Case{25, 64, 40, Form::Panels32, 16}, Case{1, 40, 64, Form::Transposed, 16},
+                    Case{17, 40, 70, Form::Transposed, 16}, Case{13, 41, 9, Form::Plain, 16},
+                    Case{13, 41, 9, Form::Plain, 4}, Case{17, 23, 70, Form::Transposed, 4}),
     [](const testing::TestParamInfo<Case> &info) { return name(info.param); });

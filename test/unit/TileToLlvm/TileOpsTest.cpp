@@ -37,8 +37,8 @@ struct Box {
   int64_t m, n;          // offsets
 };
 
-static void checkBox(const std::string &source, bool transposed, bool columnMajor) {
-  KernelRunner runner(boxKernel(transposed ? "[1, 0]" : "[0, 1]", source));
+static void checkBox(const std::string &source, bool transposed, bool columnMajor, unsigned lanes = 0) {
+  KernelRunner runner(boxKernel(transposed ? "[1, 0]" : "[0, 1]", source), "native", lanes);
   ASSERT_EQ(runner.error(), "");
   for (Box box : {Box{40, 50, 3, 5}, Box{40, 50, 35, 45}, Box{12, 20, 0, 0}, Box{20, 12, 0, 0}, Box{5, 7, 0, 0},
                   Box{30, 30, -4, -3}, Box{30, 30, 29, 29}, Box{30, 30, 40, 2}, Box{30, 30, 2, 31}, Box{30, 30, -40, 0},
@@ -66,6 +66,7 @@ static void checkBox(const std::string &source, bool transposed, bool columnMajo
 
 TEST(LoadStore, Rows) { checkBox("memref<?x?xf32, strided<[?, 1], offset: ?>>", false, false); }
 TEST(LoadStore, Transposed) { checkBox("memref<?x?xf32, strided<[?, 1], offset: ?>>", true, false); }
+TEST(LoadStore, TransposedByFour) { checkBox("memref<?x?xf32, strided<[?, 1], offset: ?>>", true, false, 4); }
 TEST(LoadStore, ColumnMajor) { checkBox("memref<?x?xf32, strided<[1, ?], offset: ?>>", false, true); }
 TEST(LoadStore, UnknownStrides) { checkBox("memref<?x?xf32, strided<[?, ?], offset: ?>>", false, false); }
 
@@ -183,7 +184,7 @@ TEST(Reduce, EveryAxisKindAndTail) {
     for (auto [rows, columns] : {std::pair<int64_t, int64_t>{4, 64}, {3, 7}, {5, 45}, {1, 8}, {6, 1}}) {
       for (int axis : {0, 1}) {
         for (bool accumulate : {false, true}) {
-          KernelRunner runner(reduceKernel(kind, rows, columns, axis, accumulate));
+          KernelRunner runner(reduceKernel(kind, rows, columns, axis, accumulate), "native", accumulate ? 0 : 16);
           ASSERT_EQ(runner.error(), "");
           std::vector<float> x(rows * columns), y(axis == 0 ? columns : rows, 3);
           for (size_t i = 0; i < x.size(); ++i) {
