@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// y[M, N] = x[M, K] . w (panels of 16) with a schedule of one tile of rows and columns per grid point, on one thread.
+// y[M, N] = x[M, K] . w (panels of 16) with one tile of rows and columns per grid point, on one thread or two.
 // Counter `flops` is the rate; for one row, `bytes` is the rate at which weights stream.
 //
 //===----------------------------------------------------------------------===//
@@ -80,8 +80,9 @@ void run(benchmark::State &state, int64_t m, int64_t n, int64_t k, Schedule s, u
   auto part = [&](unsigned id) {
     for (int64_t t = id; t < tilesN; t += threads) {
       for (int64_t i = 0; i < tilesM; ++i) {
-        runner.run("linear", {dense(x.data(), {m, k}), dense(w.data() + copy * n * k, {n / 16, k, 16}), dense(y.data(), {m, n})}, {},
-                   i, t);
+        runner.run("linear",
+                   {dense(x.data(), {m, k}), dense(w.data() + copy * n * k, {n / 16, k, 16}), dense(y.data(), {m, n})},
+                   {}, i, t);
       }
     }
   };
@@ -104,13 +105,21 @@ void run(benchmark::State &state, int64_t m, int64_t n, int64_t k, Schedule s, u
 int main(int argc, char **argv) {
   benchmark::Initialize(&argc, argv);
   for (auto [k, n] : {std::pair<int64_t, int64_t>{768, 2304}, {768, 3072}, {3072, 768}}) {
-    for (Schedule s : {Schedule{48, 128, 768}, {64, 128, 256}, {128, 128, 256}, {128, 64, 384}}) {
+    for (Schedule s :
+         {Schedule{48, 128, std::min<int64_t>(k, 1024)}, {64, 128, 256}, {128, 128, 256}, {128, 64, 384}}) {
       std::string name = "linear/512x" + std::to_string(n) + "x" + std::to_string(k) + "/tile_" +
                          std::to_string(s.tileM) + "x" + std::to_string(s.tileN) + "x" + std::to_string(s.tileK);
-      benchmark::RegisterBenchmark(name.c_str(), [=, k = k, n = n](benchmark::State &state) { run(state, 512, n, k, s, 1); });
+      benchmark::RegisterBenchmark(name.c_str(),
+                                   [=, k = k, n = n](benchmark::State &state) { run(state, 512, n, k, s, 1); });
     }
+    std::string two = "linear/512x" + std::to_string(n) + "x" + std::to_string(k) + "/two_threads";
+    auto onTwo = [=, k = k, n = n](benchmark::State &state) {
+      run(state, 512, n, k, {48, 128, std::min<int64_t>(k, 1024)}, 2);
+    };
+    benchmark::RegisterBenchmark(two.c_str(), onTwo)->UseRealTime();
     std::string name = "row/1x" + std::to_string(n) + "x" + std::to_string(k);
-    benchmark::RegisterBenchmark(name.c_str(), [=, k = k, n = n](benchmark::State &state) { run(state, 1, n, k, {1, 64, k}, 1); });
+    benchmark::RegisterBenchmark(name.c_str(),
+                                 [=, k = k, n = n](benchmark::State &state) { run(state, 1, n, k, {1, 64, k}, 1); });
   }
   benchmark::RunSpecifiedBenchmarks();
   return 0;

@@ -19,9 +19,8 @@ using namespace kimi::tile;
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   auto buildType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
-                      function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(inputs, results);
-  };
+                      function_interface_impl::VariadicFlag,
+                      std::string &) { return builder.getFunctionType(inputs, results); };
   return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
                                                   getFunctionTypeAttrName(result.name), buildType,
                                                   getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
@@ -55,8 +54,8 @@ LogicalResult KernelOp::verify() {
     }
     int64_t offset;
     SmallVector<int64_t> strides;
-    if (memref && (failed(memref.getStridesAndOffset(strides, offset)) ||
-                   (offset != 0 && !ShapedType::isDynamic(offset)))) {
+    if (memref &&
+        (failed(memref.getStridesAndOffset(strides, offset)) || (offset != 0 && !ShapedType::isDynamic(offset)))) {
       return emitOpError("[K4] '") << getSymName() << "': argument " << i << " is " << memref
                                    << "; its layout must be strided with offset 0 or ?";
     }
@@ -93,8 +92,8 @@ static LogicalResult verifyCopy(Operation *op, Value tile, Value buffer, StringR
     return op->emitOpError("[C1] has a tile of type ") << tile.getType() << "; its shape must be static";
   }
   if (!bufferType || !isStrided(tileType) || !isStrided(bufferType)) {
-    return op->emitOpError("[C2] needs strided layouts; tile and ") << what << " are " << tile.getType() << " and "
-                                                                    << buffer.getType();
+    return op->emitOpError("[C2] needs strided layouts; tile and ")
+           << what << " are " << tile.getType() << " and " << buffer.getType();
   }
   if (static_cast<int64_t>(offsets) != bufferType.getRank()) {
     return op->emitOpError("[C3] has ") << offsets << " offsets for a " << what << " of rank " << bufferType.getRank();
@@ -114,7 +113,8 @@ static LogicalResult verifyCopy(Operation *op, Value tile, Value buffer, StringR
   }
   Type from = tileType.getElementType(), to = bufferType.getElementType();
   if (from != to && !(isa<FloatType>(from) && isa<FloatType>(to))) {
-    return op->emitOpError("[C7] cannot convert between ") << from << " and " << to << "; only floating point types differ";
+    return op->emitOpError("[C7] cannot convert between ")
+           << from << " and " << to << "; only floating point types differ";
   }
   return success();
 }
@@ -188,12 +188,12 @@ LogicalResult MapOp::verify() {
       fits = type.getDimSize(d) == out.getDimSize(d) || type.getDimSize(d) == 1;
     }
     if (!fits) {
-      return emitOpError("[P3] input ") << i << " is " << input.getType() << "; each of its extents must be 1 or that of "
-                                        << out;
+      return emitOpError("[P3] input ") << i << " is " << input.getType()
+                                        << "; each of its extents must be 1 or that of " << out;
     }
     if (body.getArgument(i).getType() != type.getElementType()) {
-      return emitOpError("[P4] input ") << i << " holds " << type.getElementType() << ", region argument " << i << " is "
-                                        << body.getArgument(i).getType();
+      return emitOpError("[P4] input ") << i << " holds " << type.getElementType() << ", region argument " << i
+                                        << " is " << body.getArgument(i).getType();
     }
   }
   auto yield = dyn_cast_or_null<YieldOp>(body.empty() ? nullptr : &body.back());
@@ -203,8 +203,8 @@ LogicalResult MapOp::verify() {
   for (Operation &op : body.without_terminator()) {
     if (auto element = dyn_cast<ElementIndexOp>(op)) {
       if (element.getDim() >= static_cast<uint64_t>(out.getRank())) {
-        return element.emitOpError("[E1] dim is ") << static_cast<int64_t>(element.getDim()) << "; the map has rank "
-                                                   << out.getRank();
+        return element.emitOpError("[E1] dim is ")
+               << static_cast<int64_t>(element.getDim()) << "; the map has rank " << out.getRank();
       }
       continue;
     }

@@ -13,13 +13,13 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "passes/TileToLlvm/Passes.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ThreadPool.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -83,8 +83,8 @@ static llvm::Expected<std::string> generate(ModuleOp kernel, const CpuTarget &ta
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream object(bytes);
   llvm::legacy::PassManager passes;
-  auto type = output == KernelOutput::Assembly ? llvm::CodeGenFileType::AssemblyFile
-                                               : llvm::CodeGenFileType::ObjectFile;
+  auto type =
+      output == KernelOutput::Assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
   if ((*machine)->addPassesToEmitFile(passes, object, nullptr, type)) {
     return error("the code generator for '" + target.triple + "' cannot emit this kind of file");
   }

@@ -84,8 +84,9 @@ llvm::Expected<CpuTarget> kimi::resolveCpuTarget(const CpuTargetOptions &options
     return result;
   }
   if (!info->checkFeatures("+avx2") || !info->checkFeatures("+fma")) {
-    return error("processor '" + result.cpu + "' lacks AVX2 or FMA, which CPU kernels are built on; the least that is "
-                                              "accepted is x86-64-v3");
+    return error("processor '" + result.cpu +
+                 "' lacks AVX2 or FMA, which CPU kernels are built on; the least that is "
+                 "accepted is x86-64-v3");
   }
   unsigned native = info->checkFeatures("+avx512f") ? 16 : 8;
   result.lanes = options.lanes ? options.lanes : native;

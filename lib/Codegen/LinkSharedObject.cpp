@@ -51,9 +51,18 @@ llvm::Expected<std::string> kimi::linkSharedObject(llvm::ArrayRef<std::string> o
     }
   }
 
-  llvm::SmallVector<const char *> arguments = {"ld.lld",     "-shared",      "--build-id=none", "--hash-style=gnu",
-                                               "--threads=1", "-z",          "noexecstack",     "-z",
-                                               "now",        "--no-undefined-version", "-o",    output.c_str()};
+  llvm::SmallVector<const char *> arguments = {"ld.lld",
+                                               "-shared",
+                                               "--build-id=none",
+                                               "--hash-style=gnu",
+                                               "--threads=1",
+                                               "-z",
+                                               "noexecstack",
+                                               "-z",
+                                               "now",
+                                               "--no-undefined-version",
+                                               "-o",
+                                               output.c_str()};
   for (const std::string &input : inputs) {
     arguments.push_back(input.c_str());
   }

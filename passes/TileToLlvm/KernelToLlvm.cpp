@@ -212,8 +212,7 @@ LLVM::LLVMFuncOp outlineBody(OpBuilder &b, tile::KernelOp kernel, const LLVMType
 void buildEntry(OpBuilder &b, Location loc, StringRef symbol, LLVM::LLVMFuncOp body) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   Type word = b.getI64Type();
-  auto type =
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, word, word, word});
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, word, word, word});
   auto function = LLVM::LLVMFuncOp::create(b, loc, symbol, type);
   OpBuilder::InsertionGuard guard(b);
   Block *entry = function.addEntryBlock(b);

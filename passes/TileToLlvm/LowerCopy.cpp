@@ -17,11 +17,11 @@ struct BoxCopy {
   VectorEmitter &e;
   FlatBuffer tile;
   FlatBuffer buffer;
-  SmallVector<int64_t> shape;      ///< of the tile
-  SmallVector<int64_t> dims;       ///< of the buffer, for each dim of the tile
-  Value base;                      ///< where tile element (0, ..) lies in the buffer
-  SmallVector<Value> tileStrides;  ///< for each dim of the tile
-  SmallVector<Value> boxStrides;   ///< for each dim of the tile
+  SmallVector<int64_t> shape;     ///< of the tile
+  SmallVector<int64_t> dims;      ///< of the buffer, for each dim of the tile
+  Value base;                     ///< where tile element (0, ..) lies in the buffer
+  SmallVector<Value> tileStrides; ///< for each dim of the tile
+  SmallVector<Value> boxStrides;  ///< for each dim of the tile
   bool toTile;
 
   BoxCopy(VectorEmitter &e, Value tileValue, Value bufferValue, ValueRange offsets, ArrayRef<int64_t> dimNames,

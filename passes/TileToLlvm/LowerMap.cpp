@@ -31,7 +31,8 @@ namespace {
 /// One tile.map: copies of its region for `width` neighbours at a time.
 class MapLowering {
 public:
-  MapLowering(VectorEmitter &e, tile::MapOp op) : e(e), op(op), shape(shapeOf(op.getOut())), out(e.flatten(op.getOut())) {
+  MapLowering(VectorEmitter &e, tile::MapOp op)
+      : e(e), op(op), shape(shapeOf(op.getOut())), out(e.flatten(op.getOut())) {
     for (Value input : op.getInputs()) {
       inputs.push_back(e.flatten(input));
     }
@@ -147,9 +148,7 @@ private:
     return e.add(e.splat(i, width), steps);
   }
 
-  Value widen(Value value, unsigned width) {
-    return isa<VectorType>(value.getType()) ? value : e.splat(value, width);
-  }
+  Value widen(Value value, unsigned width) { return isa<VectorType>(value.getType()) ? value : e.splat(value, width); }
 
   /// Copies an elementwise op; what does not depend on the lane stays scalar.
   void clone(Operation &inner, IRMapping &mapping, unsigned width) {
@@ -192,15 +191,14 @@ static Value reduceRow(VectorEmitter &e, tile::ReduceKind kind, const FlatBuffer
   auto join = [&](Value next) { result = result ? e.combine(kind, result, next) : next; };
   if (whole > 0) {
     SmallVector<Value> init(chains, e.neutral(kind, in.element, e.lanes));
-    SmallVector<Value> sums =
-        e.loop(e.index(0), e.index(whole), step, init, [&](Value i, ValueRange carried) {
-          SmallVector<Value> next;
-          for (int64_t c = 0; c < chains; ++c) {
-            Value position = e.add(e.add(start, i), e.index(c * e.lanes));
-            next.push_back(e.combine(kind, carried[c], e.load(in, position, e.lanes)));
-          }
-          return next;
-        });
+    SmallVector<Value> sums = e.loop(e.index(0), e.index(whole), step, init, [&](Value i, ValueRange carried) {
+      SmallVector<Value> next;
+      for (int64_t c = 0; c < chains; ++c) {
+        Value position = e.add(e.add(start, i), e.index(c * e.lanes));
+        next.push_back(e.combine(kind, carried[c], e.load(in, position, e.lanes)));
+      }
+      return next;
+    });
     int64_t at = whole;
     while (at + e.lanes <= extent) {
       sums[0] = e.combine(kind, sums[0], e.load(in, e.add(start, e.index(at)), e.lanes));
@@ -268,9 +266,8 @@ void kimi::lowerReduce(VectorEmitter &e, tile::ReduceOp op) {
       return finish(reduceAlong(source, 0), target, 0);
     }
     int64_t whole = shape[inner] / e.lanes * e.lanes;
-    e.loop(e.index(0), e.index(whole), e.lanes, [&](Value j) {
-      finish(reduceAlong(e.add(source, j), e.lanes), e.add(target, j), e.lanes);
-    });
+    e.loop(e.index(0), e.index(whole), e.lanes,
+           [&](Value j) { finish(reduceAlong(e.add(source, j), e.lanes), e.add(target, j), e.lanes); });
     if (shape[inner] > whole) {
       unsigned rest = shape[inner] - whole;
       Value j = e.index(whole);

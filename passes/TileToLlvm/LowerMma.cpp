@@ -225,14 +225,11 @@ private:
       e.store(e.combine(tile::ReduceKind::add, e.load(acc, position, width), sum), acc, position);
     };
     e.loop(e.index(0), e.index(whole), group, [&](Value j) {
-      e.loop(e.index(0), e.index(m), 1, [&](Value i) {
-        addTo(i, j, e.horizontalSums(sumOf(i, j, group)), group);
-      });
+      e.loop(e.index(0), e.index(m), 1, [&](Value i) { addTo(i, j, e.horizontalSums(sumOf(i, j, group)), group); });
     });
     e.loop(e.index(whole), e.index(n), 1, [&](Value j) {
-      e.loop(e.index(0), e.index(m), 1, [&](Value i) {
-        addTo(i, j, e.horizontal(tile::ReduceKind::add, sumOf(i, j, 1)[0]), 0);
-      });
+      e.loop(e.index(0), e.index(m), 1,
+             [&](Value i) { addTo(i, j, e.horizontal(tile::ReduceKind::add, sumOf(i, j, 1)[0]), 0); });
     });
   }
 
@@ -252,9 +249,8 @@ private:
     auto source = [&](Value j, Value at) { return e.add(column(j), e.mul(at, e.materialize(depthStride))); };
     auto elements = [&](Value jFrom, Value jTo, Value from, Value to) {
       e.loop(jFrom, jTo, 1, [&](Value j) {
-        e.loop(from, to, 1, [&](Value at) {
-          e.store(e.convert(e.load(b, source(j, at), 0), f32), packed, target(j, at));
-        });
+        e.loop(from, to, 1,
+               [&](Value at) { e.store(e.convert(e.load(b, source(j, at), 0), f32), packed, target(j, at)); });
       });
     };
     int64_t wholeColumns = alongDepth ? n / e.lanes * e.lanes : 0, wholeDepth = k / e.lanes * e.lanes;

@@ -88,9 +88,7 @@ struct TileToVector : kimi::impl::TileToVectorBase<TileToVector> {
           .Case([&](tile::FillOp fill) { lowerFill(e, fill); })
           .Case([&](tile::MapOp map) { lowerMap(e, map); })
           .Case([&](tile::ReduceOp reduce) { lowerReduce(e, reduce); })
-          .Case([&](tile::MmaOp mma) {
-            lowerMma(e, mma, [&](int64_t count) { return pack(mma.getLoc(), count); });
-          });
+          .Case([&](tile::MmaOp mma) { lowerMma(e, mma, [&](int64_t count) { return pack(mma.getLoc(), count); }); });
       op->erase();
     }
     if (bytes > stackLimit) {

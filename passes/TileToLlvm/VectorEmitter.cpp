@@ -57,9 +57,9 @@ FlatBuffer VectorEmitter::flatten(Value memref) {
   OpFoldResult start = ShapedType::isDynamic(offset) ? OpFoldResult(metadata.getOffset()) : b.getIndexAttr(offset);
   auto layout = StridedLayoutAttr::get(b.getContext(), offset, {1});
   auto flat = MemRefType::get({ShapedType::kDynamic}, result.element, layout, type.getMemorySpace());
-  result.flat = memref::ReinterpretCastOp::create(b, loc, flat, metadata.getBaseBuffer(), start,
-                                                  ArrayRef<OpFoldResult>{extent},
-                                                  ArrayRef<OpFoldResult>{b.getIndexAttr(1)});
+  result.flat =
+      memref::ReinterpretCastOp::create(b, loc, flat, metadata.getBaseBuffer(), start, ArrayRef<OpFoldResult>{extent},
+                                        ArrayRef<OpFoldResult>{b.getIndexAttr(1)});
   return result;
 }
 
@@ -73,8 +73,8 @@ Value VectorEmitter::position(const FlatBuffer &buffer, ArrayRef<Value> indices)
 
 void VectorEmitter::annotate(Operation *loop) {
   auto yes = b.getBoolAttr(true);
-  auto annotation = LLVM::LoopAnnotationAttr::get(b.getContext(), yes, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},
-                                                  {}, {});
+  auto annotation =
+      LLVM::LoopAnnotationAttr::get(b.getContext(), yes, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});
   loop->setAttr("llvm.loop_annotation", annotation);
 }
 
@@ -160,9 +160,8 @@ static Type shaped(Type element, Type like) {
 }
 
 Value VectorEmitter::constant(Type element, double value, unsigned width) {
-  TypedAttr attribute = isa<FloatType>(element)
-                            ? TypedAttr(b.getFloatAttr(element, value))
-                            : TypedAttr(b.getIntegerAttr(element, static_cast<int64_t>(value)));
+  TypedAttr attribute = isa<FloatType>(element) ? TypedAttr(b.getFloatAttr(element, value))
+                                                : TypedAttr(b.getIntegerAttr(element, static_cast<int64_t>(value)));
   if (width != 0) {
     attribute = DenseElementsAttr::get(VectorType::get({width}, element), Attribute(attribute));
   }

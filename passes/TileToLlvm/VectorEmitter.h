@@ -14,7 +14,7 @@ namespace kimi {
 
 /// A memref seen as flat memory: element [i0, i1, ..] lies at sum(ik * strides[k]).
 struct FlatBuffer {
-  mlir::Value flat;                         ///< 1-D memref of unit stride
+  mlir::Value flat; ///< 1-D memref of unit stride
   mlir::Type element;
   llvm::SmallVector<mlir::OpFoldResult> sizes;
   llvm::SmallVector<mlir::OpFoldResult> strides;
@@ -50,8 +50,7 @@ public:
   mlir::Value position(const FlatBuffer &buffer, llvm::ArrayRef<mlir::Value> indices);
 
   using Body = llvm::function_ref<void(mlir::Value)>;
-  using CarryingBody =
-      llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)>;
+  using CarryingBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)>;
   /// A loop that LLVM leaves in the shape it is given (unless `unroll`).
   void loop(mlir::Value lo, mlir::Value hi, int64_t step, Body body, bool unroll = false);
   llvm::SmallVector<mlir::Value> loop(mlir::Value lo, mlir::Value hi, int64_t step, mlir::ValueRange init,

@@ -18,8 +18,8 @@ namespace {
 struct Function {
   std::string op;
   std::function<double(double)> exact;
-  double low, high;    // range of arguments
-  double relative;     // accepted error
+  double low, high; // range of arguments
+  double relative;  // accepted error
 };
 
 void PrintTo(const Function &function, std::ostream *out) { *out << function.op; }
@@ -29,12 +29,14 @@ class Math : public testing::TestWithParam<Function> {};
 constexpr int64_t count = 1021; // not a multiple of a vector
 
 std::string kernel(const std::string &op, const std::string &type) {
-  return "!t = memref<1021x" + type + ", #tile.space<fragment>>\ntile.kernel @k(%x: memref<1021xf32>, %y: memref<1021xf32>) {\n" + R"(
+  return "!t = memref<1021x" + type +
+         ", #tile.space<fragment>>\ntile.kernel @k(%x: memref<1021xf32>, %y: memref<1021xf32>) {\n" + R"(
   %c0 = arith.constant 0 : index
   %t = tile.alloc : !t
   tile.load %t from %x[%c0] dims [0] : memref<1021xf32>, !t
   tile.map ins(%t : !t) outs(%t : !t) {
-  ^bb0(%a: )" + type + "):\n    %r = math." + op + " %a : " + type + "\n    tile.yield %r : " + type + R"(
+  ^bb0(%a: )" +
+         type + "):\n    %r = math." + op + " %a : " + type + "\n    tile.yield %r : " + type + R"(
   }
   tile.store %t to %y[%c0] dims [0] : !t, memref<1021xf32>
   tile.return
@@ -87,19 +89,18 @@ TEST_P(Math, TreatsTheEndsAsLibm) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Functions, Math,
-    testing::Values(Function{"exp", [](double x) { return std::exp(x); }, -87, 88.7, 2e-7},
-                    Function{"exp2", [](double x) { return std::exp2(x); }, -20, 20, 2e-6},
-                    Function{"expm1", [](double x) { return std::expm1(x); }, -20, 80, 1e-6},
-                    Function{"log", [](double x) { return std::log(x); }, 1e-6, 50, 2e-7},
-                    Function{"log1p", [](double x) { return std::log1p(x); }, -0.999, 50, 5e-7},
-                    Function{"tanh", [](double x) { return std::tanh(x); }, -12, 12, 5e-7},
-                    Function{"erf", [](double x) { return std::erf(x); }, -5, 5, 5e-7},
-                    Function{"sqrt", [](double x) { return std::sqrt(x); }, 0, 100, 1e-7},
-                    Function{"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 1e-3, 100, 2e-7},
-                    Function{"sin", [](double x) { return std::sin(x); }, 1, 3, 2e-7}),
-    [](const testing::TestParamInfo<Function> &info) { return info.param.op; });
+INSTANTIATE_TEST_SUITE_P(Functions, Math,
+                         testing::Values(Function{"exp", [](double x) { return std::exp(x); }, -87, 88.7, 2e-7},
+                                         Function{"exp2", [](double x) { return std::exp2(x); }, -20, 20, 2e-6},
+                                         Function{"expm1", [](double x) { return std::expm1(x); }, -20, 80, 1e-6},
+                                         Function{"log", [](double x) { return std::log(x); }, 1e-6, 50, 2e-7},
+                                         Function{"log1p", [](double x) { return std::log1p(x); }, -0.999, 50, 5e-7},
+                                         Function{"tanh", [](double x) { return std::tanh(x); }, -12, 12, 5e-7},
+                                         Function{"erf", [](double x) { return std::erf(x); }, -5, 5, 5e-7},
+                                         Function{"sqrt", [](double x) { return std::sqrt(x); }, 0, 100, 1e-7},
+                                         Function{"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 1e-3, 100, 2e-7},
+                                         Function{"sin", [](double x) { return std::sin(x); }, 1, 3, 2e-7}),
+                         [](const testing::TestParamInfo<Function> &info) { return info.param.op; });
 
 TEST(MathOfHalf, RunsInSinglePrecision) {
   for (std::string type : {"f16", "bf16"}) {

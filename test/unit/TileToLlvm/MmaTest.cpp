@@ -66,14 +66,14 @@ TEST_P(Mma, MatchesDoubleSums) {
   std::string accTile = "memref<" + shape({c.m, c.n}) + "f32, #tile.space<fragment>>";
   std::string aTile = "memref<" + shape({c.m, c.k}) + "f32, #tile.space<shared>>";
   std::string acc = "memref<" + shape({c.m, c.n}) + "f32>", a = "memref<" + shape({c.m, c.k}) + "f32>";
-  KernelRunner runner("tile.kernel @k(%a: " + a + ", %b: " + b + ", %y: " + acc + ") {\n" +
-                      "  %c0 = arith.constant 0 : index\n" +
-                      "  %ta = tile.alloc : " + aTile + "\n  %acc = tile.alloc : " + accTile + "\n" +
-                      "  tile.load %ta from %a[%c0, %c0] dims [0, 1] : " + a + ", " + aTile + "\n" +
-                      "  tile.load %acc from %y[%c0, %c0] dims [0, 1] : " + acc + ", " + accTile + "\n" +
-                      "  tile.mma %acc, %ta, %b " + flag + " : " + accTile + ", " + aTile + ", " + b + "\n" +
-                      "  tile.store %acc to %y[%c0, %c0] dims [0, 1] : " + accTile + ", " + acc + "\n  tile.return\n}",
-                      "native", c.lanes);
+  KernelRunner runner(
+      "tile.kernel @k(%a: " + a + ", %b: " + b + ", %y: " + acc + ") {\n" + "  %c0 = arith.constant 0 : index\n" +
+          "  %ta = tile.alloc : " + aTile + "\n  %acc = tile.alloc : " + accTile + "\n" +
+          "  tile.load %ta from %a[%c0, %c0] dims [0, 1] : " + a + ", " + aTile + "\n" +
+          "  tile.load %acc from %y[%c0, %c0] dims [0, 1] : " + acc + ", " + accTile + "\n" +
+          "  tile.mma %acc, %ta, %b " + flag + " : " + accTile + ", " + aTile + ", " + b + "\n" +
+          "  tile.store %acc to %y[%c0, %c0] dims [0, 1] : " + accTile + ", " + acc + "\n  tile.return\n}",
+      "native", c.lanes);
   ASSERT_EQ(runner.error(), "");
 
   std::mt19937 random(7);
@@ -98,26 +98,28 @@ TEST_P(Mma, MatchesDoubleSums) {
       }
     }
   }
-  ASSERT_TRUE(runner.run("k", {dense(av.data(), {c.m, c.k}), {bv.data(), bSizes, bStrides}, dense(y.data(), {c.m, c.n})}));
+  ASSERT_TRUE(
+      runner.run("k", {dense(av.data(), {c.m, c.k}), {bv.data(), bSizes, bStrides}, dense(y.data(), {c.m, c.n})}));
   for (size_t i = 0; i < y.size(); ++i) {
     ASSERT_NEAR(y[i], expected[i], 2e-6 * c.k + 1e-5) << "at row " << i / c.n << ", column " << i % c.n;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, Mma,
-    testing::Values(Case{64, 64, 64, Form::Plain}, Case{7, 19, 33, Form::Plain}, Case{1, 16, 5, Form::Plain},
-                    Case{3, 1, 9, Form::Plain}, Case{13, 40, 400, Form::Plain}, Case{64, 64, 64, Form::Transposed},
-                    Case{1, 19, 64, Form::Transposed}, Case{2, 64, 128, Form::Transposed},
-                    Case{1, 19, 33, Form::Transposed}, Case{17, 23, 70, Form::Transposed},
-                    Case{6, 16, 8, Form::Transposed}, Case{64, 64, 256, Form::Panels16},
-                    Case{1, 64, 768, Form::Panels16}, Case{2, 32, 7, Form::Panels16}, Case{3, 48, 100, Form::Panels16},
-                    Case{4, 64, 96, Form::Panels16}, Case{5, 16, 3, Form::Panels16}, Case{29, 32, 1000, Form::Panels16},
-                    Case{1, 64, 65, Form::Panels32}, Case{64, 96, 800, Form::Panels32},
-                    Case{8, 12, 10, Form::PlainStrided}, Case{1, 8, 8, Form::PlainStrided},
-                    // as for AVX-512, and for narrow registers
-                    Case{64, 128, 300, Form::Panels16, 16}, Case{1, 64, 100, Form::Panels16, 16},
-                    Case{25, 64, 40, Form::Panels32, 16}, Case{1, 40, 64, Form::Transposed, 16},
-                    Case{17, 40, 70, Form::Transposed, 16}, Case{13, 41, 9, Form::Plain, 16},
-                    Case{13, 41, 9, Form::Plain, 4}, Case{17, 23, 70, Form::Transposed, 4}),
-    [](const testing::TestParamInfo<Case> &info) { return name(info.param); });
+INSTANTIATE_TEST_SUITE_P(Shapes, Mma,
+                         testing::Values(Case{64, 64, 64, Form::Plain}, Case{7, 19, 33, Form::Plain},
+                                         Case{1, 16, 5, Form::Plain}, Case{3, 1, 9, Form::Plain},
+                                         Case{13, 40, 400, Form::Plain}, Case{64, 64, 64, Form::Transposed},
+                                         Case{1, 19, 64, Form::Transposed}, Case{2, 64, 128, Form::Transposed},
+                                         Case{1, 19, 33, Form::Transposed}, Case{17, 23, 70, Form::Transposed},
+                                         Case{6, 16, 8, Form::Transposed}, Case{64, 64, 256, Form::Panels16},
+                                         Case{1, 64, 768, Form::Panels16}, Case{2, 32, 7, Form::Panels16},
+                                         Case{3, 48, 100, Form::Panels16}, Case{4, 64, 96, Form::Panels16},
+                                         Case{5, 16, 3, Form::Panels16}, Case{29, 32, 1000, Form::Panels16},
+                                         Case{1, 64, 65, Form::Panels32}, Case{64, 96, 800, Form::Panels32},
+                                         Case{8, 12, 10, Form::PlainStrided}, Case{1, 8, 8, Form::PlainStrided},
+                                         // as for AVX-512, and for narrow registers
+                                         Case{64, 128, 300, Form::Panels16, 16}, Case{1, 64, 100, Form::Panels16, 16},
+                                         Case{25, 64, 40, Form::Panels32, 16}, Case{1, 40, 64, Form::Transposed, 16},
+                                         Case{17, 40, 70, Form::Transposed, 16}, Case{13, 41, 9, Form::Plain, 16},
+                                         Case{13, 41, 9, Form::Plain, 4}, Case{17, 23, 70, Form::Transposed, 4}),
+                         [](const testing::TestParamInfo<Case> &info) { return name(info.param); });

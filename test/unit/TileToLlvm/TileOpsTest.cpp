@@ -20,14 +20,17 @@ static std::vector<float> counting(size_t count, float from = 1) {
   return result;
 }
 
-/// Loads a 12x20 tile at (%m, %n) of x and stores all of it, padding included, to y; stores it back into z at the place.
+/// Loads a 12x20 tile at (%m, %n) of x and stores all of it, padding included, to y; stores it back into z at the
+/// place.
 static std::string boxKernel(const std::string &dims, const std::string &source) {
   return "tile.kernel @k(%x: " + source + R"(, %y: memref<12x20xf32>, %z: )" + source + R"(, %m: index, %n: index) {
   %c0 = arith.constant 0 : index
   %t = tile.alloc : memref<12x20xf32, #tile.space<shared>>
-  tile.load %t from %x[%m, %n] dims )" + dims + " {pad = -1.0 : f32} : " + source + R"(, memref<12x20xf32, #tile.space<shared>>
+  tile.load %t from %x[%m, %n] dims )" +
+         dims + " {pad = -1.0 : f32} : " + source + R"(, memref<12x20xf32, #tile.space<shared>>
   tile.store %t to %y[%c0, %c0] dims [0, 1] : memref<12x20xf32, #tile.space<shared>>, memref<12x20xf32>
-  tile.store %t to %z[%m, %n] dims )" + dims + " : memref<12x20xf32, #tile.space<shared>>, " + source + R"(
+  tile.store %t to %z[%m, %n] dims )" +
+         dims + " : memref<12x20xf32, #tile.space<shared>>, " + source + R"(
   tile.return
 })";
 }
@@ -95,8 +98,10 @@ TEST(LoadStore, NarrowsAndWidens) {
   %c0 = arith.constant 0 : index
   %t = tile.alloc : memref<21xf32, #tile.space<shared>>
   tile.load %t from %x[%c0] dims [0] : memref<21xf32>, memref<21xf32, #tile.space<shared>>
-  tile.store %t to %h[%c0] dims [0] : memref<21xf32, #tile.space<shared>>, memref<21x)" + type + R"(>
-  tile.load %t from %h[%c0] dims [0] : memref<21x)" + type + R"(>, memref<21xf32, #tile.space<shared>>
+  tile.store %t to %h[%c0] dims [0] : memref<21xf32, #tile.space<shared>>, memref<21x)" +
+                        type + R"(>
+  tile.load %t from %h[%c0] dims [0] : memref<21x)" +
+                        type + R"(>, memref<21xf32, #tile.space<shared>>
   tile.store %t to %y[%c0] dims [0] : memref<21xf32, #tile.space<shared>>, memref<21xf32>
   tile.return
 })");
@@ -156,8 +161,9 @@ tile.kernel @k(%x: memref<5x19xf32>, %r: memref<1x19xf32>, %c: memref<5x1xf32>, 
   ASSERT_EQ(runner.error(), "");
   std::vector<float> x = counting(95), r = counting(19, 100), c = counting(5, 1000), y(95);
   for (int64_t d : {-30, -3, 0, 2}) {
-    ASSERT_TRUE(runner.run("k", {dense(x.data(), {5, 19}), dense(r.data(), {1, 19}), dense(c.data(), {5, 1}),
-                                 dense(y.data(), {5, 19})}, {d}));
+    ASSERT_TRUE(runner.run(
+        "k", {dense(x.data(), {5, 19}), dense(r.data(), {1, 19}), dense(c.data(), {5, 1}), dense(y.data(), {5, 19})},
+        {d}));
     for (int64_t i = 0; i < 5; ++i) {
       for (int64_t j = 0; j < 19; ++j) {
         EXPECT_EQ(y[i * 19 + j], i >= j + d ? x[i * 19 + j] + r[j] - c[i] : -1);
@@ -173,10 +179,10 @@ static std::string reduceKernel(const std::string &kind, int64_t rows, int64_t c
   return "tile.kernel @k(%x: memref<" + in + ">, %y: memref<" + out + ">) {\n  %c0 = arith.constant 0 : index\n" +
          "  %t = tile.alloc : " + tin + "\n  %o = tile.alloc : " + tout + "\n" +
          "  tile.load %t from %x[%c0, %c0] dims [0, 1] : memref<" + in + ">, " + tin + "\n" +
-         "  tile.load %o from %y[%c0, %c0] dims [0, 1] : memref<" + out + ">, " + tout + "\n" +
-         "  tile.reduce " + kind + " %t into %o axis " + std::to_string(axis) + (accumulate ? " accumulate" : "") +
-         " : " + tin + ", " + tout + "\n" +
-         "  tile.store %o to %y[%c0, %c0] dims [0, 1] : " + tout + ", memref<" + out + ">\n  tile.return\n}";
+         "  tile.load %o from %y[%c0, %c0] dims [0, 1] : memref<" + out + ">, " + tout + "\n" + "  tile.reduce " +
+         kind + " %t into %o axis " + std::to_string(axis) + (accumulate ? " accumulate" : "") + " : " + tin + ", " +
+         tout + "\n" + "  tile.store %o to %y[%c0, %c0] dims [0, 1] : " + tout + ", memref<" + out +
+         ">\n  tile.return\n}";
 }
 
 TEST(Reduce, EveryAxisKindAndTail) {
@@ -263,8 +269,8 @@ tile.kernel @k(%x: memref<19xf32>, %m: memref<?xi1, strided<[1], offset: ?>>, %y
     mask[i] = i % 3 == 0;
   }
   mask.resize(19);
-  ASSERT_TRUE(runner.run("k", {dense(x.data(), {19}), dense(mask.data(), {17}), dense(y.data(), {19}),
-                               dense(inverse.data(), {19})}));
+  ASSERT_TRUE(runner.run(
+      "k", {dense(x.data(), {19}), dense(mask.data(), {17}), dense(y.data(), {19}), dense(inverse.data(), {19})}));
   for (size_t i = 0; i < 19; ++i) {
     EXPECT_EQ(y[i], mask[i] ? x[i] : 0);
     EXPECT_EQ(inverse[i], mask[i] ? 0 : 1);
