@@ -169,6 +169,12 @@ FailureOr<plan::Port> PlanTables::port(func::FuncOp func, Type type, DictionaryA
   auto name = attributes ? attributes.getAs<StringAttr>("kimi.name") : StringAttr();
   port.name = name && !name.empty() ? name.str() : kind + std::to_string(index);
   auto tensor = dyn_cast<RankedTensorType>(type);
+  auto integer = tensor ? dyn_cast<IntegerType>(tensor.getElementType()) : IntegerType();
+  if (integer && attributes && attributes.contains("kimi.unsigned")) {
+    // Integers are signless within the graph; the port says how they are read.
+    tensor = cast<RankedTensorType>(tensor.clone(
+        IntegerType::get(integer.getContext(), integer.getWidth(), IntegerType::Unsigned)));
+  }
   std::optional<fb::DType> element = tensor ? dtype(tensor) : std::nullopt;
   if (!element) {
     return func.emitError() << kind << " '" << port.name << "' is a " << type << "; only tensors of numbers can be "

@@ -8,6 +8,7 @@
 #include "passes/KimiToTile/LoopKernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "passes/KimiToTile/TaskLoop.h"
 
 using namespace mlir;
@@ -52,6 +53,17 @@ LogicalResult kimi::outlineLoops(HostContext &context, LoopsOp op) {
   if (op.getRows()) {
     tasks = context.scalars.of(op.getRows());
     map(tile::BlockIdOp::create(b, writer.loc(), b.getIndexType(), uint64_t(0)));
+  }
+  // What the body takes from around it: constants that folding has moved out, and host scalars.
+  SetVector<Value> outside;
+  getUsedValuesDefinedAbove(op.getBody(), outside);
+  for (Value value : outside) {
+    Operation *source = value.getDefiningOp();
+    if (source && source->hasTrait<OpTrait::ConstantLike>()) {
+      mapping.map(value, b.clone(*source)->getResult(0));
+    } else if (value.getType().isIndex()) {
+      mapping.map(value, writer.scalar(context.scalars.of(value)));
+    }
   }
   for (Operation &inner : body.without_terminator()) {
     b.clone(inner, mapping)->walk([&](Operation *copy) { copy->setLoc(writer.loc()); });

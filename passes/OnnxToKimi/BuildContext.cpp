@@ -396,6 +396,10 @@ Tensor BuildContext::slice(const Tensor &tensor, ArrayRef<SliceAxis> slices) {
   if (whole || (!tensor.value && (tensor.splat || tensor.scalar))) {
     return result;
   }
+  if (elementCount(result.shape).is(0)) {
+    result.value = empty(result.shape, tensor.type); // A slice past the end is not in bounds, even of no elements.
+    return result;
+  }
   Value source = value(tensor);
   if (backwards) {
     SmallVector<Value> starts;

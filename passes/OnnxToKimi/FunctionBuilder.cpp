@@ -41,12 +41,11 @@ FunctionBuilder::FunctionBuilder(func::FuncOp func, SymbolicShapes &shapes)
   b.setInsertionPoint(entryMarker);
   for (BlockArgument argument : func.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (!type || storageType(type.getElementType()) == type.getElementType()) {
-      converted_[argument] = argument;
-      continue;
+    if (type && type.getElementType().isUnsignedInteger()) {
+      argument.setType(type.clone(storageType(type.getElementType())));
+      func.setArgAttr(argument.getArgNumber(), "kimi.unsigned", b.getUnitAttr());
     }
-    converted_[argument] =
-        tensor::BitcastOp::create(b, argument.getLoc(), type.clone(storageType(type.getElementType())), argument);
+    converted_[argument] = argument;
   }
 }
 
@@ -151,7 +150,7 @@ Value FunctionBuilder::atom(OpBuilder &at, const SymbolicDim &dim, const std::st
       position.push_back(this->dim(source->second));
     }
     Value element = tensor::ExtractOp::create(at, entryLoc, tensor, position);
-    bool isUnsigned = cast<RankedTensorType>(source->first.getType()).getElementType().isUnsignedInteger();
+    bool isUnsigned = shapes.of(source->first).elementType.isUnsignedInteger();
     result = isUnsigned ? arith::IndexCastUIOp::create(at, entryLoc, at.getIndexType(), element).getResult()
                         : arith::IndexCastOp::create(at, entryLoc, at.getIndexType(), element).getResult();
     break;
@@ -226,6 +225,9 @@ Value FunctionBuilder::materialize(const Tensor &tensor, Location loc) {
   }
   Type element = storageType(tensor.type);
   RankedTensorType type = tensorType(tensor.shape, element);
+  if (elementCount(tensor.shape).is(0)) {
+    return tensor::EmptyOp::create(b, loc, type.getShape(), element);
+  }
   bool isNumber = tensor.splat || tensor.scalar->isConstant();
   double number = tensor.splat ? *tensor.splat : 0.0;
   if (type.hasStaticShape() && isNumber) {
@@ -268,7 +270,7 @@ Value FunctionBuilder::materialize(Value original, Location loc) {
   const ValueInfo &info = shapes.of(original);
   Value result;
   if (DenseElementsAttr elements = shapes.constant(original);
-      elements && isa_and_nonnull<onnx::ConstantOp>(original.getDefiningOp())) {
+      elements && elements.getNumElements() > 0 && isa_and_nonnull<onnx::ConstantOp>(original.getDefiningOp())) {
     Type element = storageType(elements.getElementType());
     if (element != elements.getElementType()) {
       elements = elements.bitcast(element);
@@ -277,7 +279,9 @@ Value FunctionBuilder::materialize(Value original, Location loc) {
   } else if (info.isHost() && info.shape) {
     Type element = storageType(info.elementType);
     RankedTensorType type = tensorType(*info.shape, element);
-    if (std::optional<SmallVector<int64_t>> constants = info.constants()) {
+    if (info.content->empty()) {
+      result = tensor::EmptyOp::create(b, loc, type.getShape(), element);
+    } else if (std::optional<SmallVector<int64_t>> constants = info.constants()) {
       SmallVector<APInt> words;
       for (int64_t constant : *constants) {
         words.push_back(APInt(64, static_cast<uint64_t>(constant)).sextOrTrunc(element.getIntOrFloatBitWidth()));

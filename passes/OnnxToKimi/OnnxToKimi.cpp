@@ -79,6 +79,10 @@ public:
     for (Operation &op : func.getBody().front()) {
       ops.push_back(&op);
     }
+    for (Value result : func.getBody().front().getTerminator()->getOperands()) {
+      Type element = shapes.of(result).elementType;
+      unsignedResults.push_back(element && element.isUnsignedInteger());
+    }
     function.emplace(func, shapes);
   }
 
@@ -93,6 +97,7 @@ private:
   SymbolicShapes shapes;
   /// The ops as they were before the conversion put new ones among them.
   SmallVector<Operation *> ops;
+  SmallVector<bool> unsignedResults;
   std::optional<FunctionBuilder> function;
   bool failed = false;
 };
@@ -169,20 +174,34 @@ void Conversion::convertOther(Operation *op) {
     }
     function->set(result, result);
   }
+  if (auto reference = dyn_cast<WeightRefOp>(op)) {
+    auto type = cast<RankedTensorType>(reference.getType());
+    reference.getResult().setType(type.clone(storageType(type.getElementType())));
+  }
+}
+
+/// Weights of unsigned integers hold the same bytes as signless ones.
+static void dropWeightSigns(ModuleOp module) {
+  for (auto weight : module.getOps<WeightOp>()) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    Type storage = storageType(type.getElementType());
+    if (storage == type.getElementType()) {
+      continue;
+    }
+    weight.setType(type.clone(storage));
+    if (auto elements = dyn_cast<DenseElementsAttr>(weight.getSource())) {
+      weight.setSourceAttr(elements.bitcast(storage));
+    }
+  }
 }
 
 void Conversion::finish() {
   Block &block = func.getBody().front();
   Operation *terminator = block.getTerminator();
-  // Unsigned results leave with the type that the file gives them.
-  function->b.setInsertionPoint(terminator);
-  for (OpOperand &operand : terminator->getOpOperands()) {
-    auto type = dyn_cast<RankedTensorType>(operand.get().getType());
-    auto declared = dyn_cast<ShapedType>(func.getFunctionType().getResult(operand.getOperandNumber()));
-    if (type && declared && declared.getElementType() != type.getElementType() &&
-        storageType(declared.getElementType()) == type.getElementType()) {
-      operand.set(tensor::BitcastOp::create(function->b, func.getLoc(), type.clone(declared.getElementType()),
-                                            operand.get()));
+  // Integers are signless from here on; what the file calls unsigned, the ports remember.
+  for (unsigned i = 0; i < terminator->getNumOperands(); ++i) {
+    if (unsignedResults[i]) {
+      func.setResultAttr(i, "kimi.unsigned", UnitAttr::get(func.getContext()));
     }
   }
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
@@ -264,6 +283,7 @@ struct OnnxToKimi : kimi::impl::OnnxToKimiBase<OnnxToKimi> {
       }
       good &= succeeded(checkHostArithmetic(func));
     }
+    dropWeightSigns(getOperation());
     if (!good) {
       signalPassFailure();
     }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/OnnxToKimi/OpTable.h"
+#include "passes/OnnxToKimi/OnnxSupport.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;

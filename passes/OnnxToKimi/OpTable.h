@@ -93,9 +93,6 @@ private:
   std::map<Key, std::map<int64_t, OpEntry>> table;
 };
 
-/// Writes the table of supported operators as Markdown (docs/onnx-support.md).
-void printOnnxSupport(llvm::raw_ostream &os);
-
 // One family of operators a file.
 void registerElementwiseOps(OpTable &table);
 void registerMathOps(OpTable &table);

@@ -92,6 +92,9 @@ static BuildFn norm(bool centred) {
     if (direct) {
       // Several normalised axes are one after a collapse.
       Shape flat(ArrayRef<SymbolicDim>(x.shape).take_front(axis));
+      if (axis == 0) {
+        flat.push_back(1); // one row
+      }
       flat.push_back(elementCount(tail));
       Value rows = c.value(c.reshape(x, flat)), scale = c.value(c.reshape(gamma, {flat.back()})), beta;
       if (hasBeta) {

@@ -270,14 +270,29 @@ static LogicalResult buildRange(BuildContext &c) {
   return success();
 }
 
-/// Shapes are host values; one is a tensor only where run-time values are in it.
-static LogicalResult buildHostOnly(BuildContext &c) {
-  return c.fail("its result must be known on the host");
+/// Shapes are host values. One becomes a tensor only where elements of an input are in it and a kernel may need it; the
+/// tensor is dropped again where none does.
+static LogicalResult buildFromContent(BuildContext &c) {
+  const ValueInfo &info = c.result();
+  if (!info.content) {
+    return c.fail("its result must be known on the host");
+  }
+  Type element = storageType(info.elementType);
+  SmallVector<Value> elements;
+  for (const SymbolicDim &dim : *info.content) {
+    elements.push_back(arith::IndexCastOp::create(c.b, c.loc, element, c.index(dim)));
+  }
+  auto type = tensorType(*info.shape, element);
+  c.give(c.wrap(tensor::FromElementsOp::create(c.b, c.loc, type, elements), *info.shape, info.elementType));
+  return success();
 }
 
+/// A branch that is not decided has been reported before anything is built.
+static LogicalResult buildUndecided(BuildContext &c) { return c.fail("its condition must follow from constants"); }
+
 void kimi::onnx::registerShapeOps(OpTable &table) {
-  table.add("Shape", 1, inferShape, buildHostOnly);
-  table.add("Size", 1, inferSize, buildHostOnly);
+  table.add("Shape", 1, inferShape, buildFromContent);
+  table.add("Size", 1, inferSize, buildFromContent);
   table.add("ConstantOfShape", 9, inferConstantOfShape, buildConstantOfShape);
   table.add("Range", 11, inferRange, buildRange, "floating-point bounds must be constant");
   table.add("Cast", 6, inferCast, buildCast, "no strings; float to integer saturates");
@@ -285,5 +300,5 @@ void kimi::onnx::registerShapeOps(OpTable &table) {
   table.add("Identity", 1, inferIdentity, buildIdentity);
   table.add("Dropout", 7, inferDropout, buildIdentity, "inference only");
   table.add("EyeLike", 9, inferEyeLike, buildEyeLike);
-  table.add("If", 1, nullptr, buildHostOnly, "the condition must follow from constants");
+  table.add("If", 1, nullptr, buildUndecided, "the condition must follow from constants");
 }

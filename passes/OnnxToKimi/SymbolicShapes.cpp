@@ -286,6 +286,10 @@ void SymbolicShapes::inferNode(NodeOp node) {
       useDeclaredType(result);
       continue;
     }
+    std::optional<SmallVector<int64_t>> constants = info.constants();
+    if (constants && !constants->empty() && llvm::all_equal(*constants)) {
+      info.splat = static_cast<double>(constants->front());
+    }
     // An extent that the file declares as a constant is one, whatever else it may be in doubt of (min(1, seq)).
     auto declared = dyn_cast<RankedTensorType>(result.getType());
     if (declared && declared.getRank() == info.rank()) {

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/kimi-compile/Options.h"
-#include "passes/OnnxToKimi/OpTable.h"
+#include "passes/OnnxToKimi/OnnxSupport.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
 
