@@ -9,13 +9,13 @@
 #include "dialects/Kimi/KimiDialect.h"
 #include "dialects/Onnx/OnnxDialect.h"
 #include "dialects/Tile/TileDialect.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
 #include "passes/Kimi/Passes.h"
 #include "passes/KimiToTile/Passes.h"
 #include "passes/OnnxRaise/Passes.h"
 #include "passes/OnnxToKimi/Passes.h"
 #include "passes/TileToLlvm/Passes.h"
-#include "mlir/InitAllDialects.h"
-#include "mlir/InitAllExtensions.h"
 
 void kimi::registerKimiDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);

@@ -17,9 +17,9 @@ LogicalResult LoopsOp::verify() {
   size_t buffers = getInputs().size() + getResults().size();
   size_t expected = buffers + getScalars().size() + (getRows() ? 1 : 0);
   if (body.getNumArguments() != expected) {
-    return emitOpError("[K1] has a body of ") << body.getNumArguments() << " arguments; expected " << expected
-                                              << ": one for each input, result and scalar"
-                                              << (getRows() ? ", and the row" : "");
+    return emitOpError("[K1] has a body of ")
+           << body.getNumArguments() << " arguments; expected " << expected << ": one for each input, result and scalar"
+           << (getRows() ? ", and the row" : "");
   }
   auto matches = [](Type argument, Type tensor) {
     auto memref = dyn_cast<MemRefType>(argument);
@@ -37,8 +37,8 @@ LogicalResult LoopsOp::verify() {
     bool isInput = i < getInputs().size();
     Type tensor = isInput ? getInputs()[i].getType() : getResult(i - getInputs().size()).getType();
     if (!matches(argument, tensor)) {
-      return emitOpError("[K2] has body argument ") << i << " of type " << argument << "; expected a memref of "
-                                                    << tensor;
+      return emitOpError("[K2] has body argument ")
+             << i << " of type " << argument << "; expected a memref of " << tensor;
     }
   }
   auto yield = dyn_cast<YieldOp>(body.getTerminator());

@@ -20,8 +20,8 @@ static LogicalResult verifyProduct(Operation *op, Value xValue, Value wValue, bo
   RankedTensorType x = tensorType(xValue), w = tensorType(wValue), result = tensorType(resultValue);
   if (x.getRank() < 1 || w.getRank() != 2 || !isa<FloatType>(x.getElementType()) ||
       !isa<FloatType>(w.getElementType())) {
-    return op->emitOpError("[F1] multiplies ") << x << " by " << w
-                                               << "; expected x: [..., K] and a matrix w, of floats";
+    return op->emitOpError("[F1] multiplies ")
+           << x << " by " << w << "; expected x: [..., K] and a matrix w, of floats";
   }
   int64_t k = w.getDimSize(transpose ? 1 : 0), n = w.getDimSize(transpose ? 0 : 1);
   if (!compatible(x.getShape().back(), k)) {
@@ -63,8 +63,8 @@ LogicalResult LinearOp::verify() {
   }
   int64_t n = tensorType(getW()).getDimSize(getTranspose() ? 0 : 1);
   if (getBias() && !isVector(getBias(), n)) {
-    return emitOpError("[F4] bias has type ") << getBias().getType() << "; expected " << text(ArrayRef<int64_t>(n))
-                                              << " floats, one for each column of w";
+    return emitOpError("[F4] bias has type ")
+           << getBias().getType() << "; expected " << text(ArrayRef<int64_t>(n)) << " floats, one for each column of w";
   }
   return success();
 }

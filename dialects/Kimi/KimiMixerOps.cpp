@@ -57,14 +57,14 @@ LogicalResult CacheAppendOp::verify() {
     return true;
   };
   if (!fits(rows)) {
-    return emitOpError("[C3] has rows of shape ") << text(rows.getShape()) << ", which differ from the state's "
-                                                  << text(shape.getShape()) << " on more than axis "
-                                                  << state.getGrows();
+    return emitOpError("[C3] has rows of shape ")
+           << text(rows.getShape()) << ", which differ from the state's " << text(shape.getShape())
+           << " on more than axis " << state.getGrows();
   }
   if (!fits(result)) {
-    return emitOpError("[C4] has a result of shape ") << text(result.getShape()) << ", which differs from the state's "
-                                                      << text(shape.getShape()) << " on more than axis "
-                                                      << state.getGrows();
+    return emitOpError("[C4] has a result of shape ")
+           << text(result.getShape()) << ", which differs from the state's " << text(shape.getShape())
+           << " on more than axis " << state.getGrows();
   }
   return success();
 }
@@ -108,8 +108,8 @@ LogicalResult AttentionOp::verify() {
     return emitOpError("[A5] k has ") << k.getDimSize(2) << " rows and v has " << v.getDimSize(2);
   }
   if (!compatible(q.getDimSize(0), k.getDimSize(0)) || !compatible(q.getDimSize(0), v.getDimSize(0))) {
-    return emitOpError("[A6] q, k and v have batches of ") << text(q.getDimSize(0)) << ", " << text(k.getDimSize(0))
-                                                           << " and " << text(v.getDimSize(0));
+    return emitOpError("[A6] q, k and v have batches of ")
+           << text(q.getDimSize(0)) << ", " << text(k.getDimSize(0)) << " and " << text(v.getDimSize(0));
   }
   int64_t expected[] = {q.getDimSize(0), heads, q.getDimSize(2), v.getDimSize(3)};
   if (!compatible(result.getShape(), expected) || result.getElementType() != q.getElementType()) {
@@ -129,14 +129,14 @@ LogicalResult AttentionOp::verify() {
       fits = mask.getDimSize(i) == 1 || compatible(mask.getDimSize(i), full[i]);
     }
     if (!fits) {
-      return emitOpError("[A9] mask has shape ") << text(mask.getShape()) << "; expected " << text(full)
-                                                 << ", where any but the last extent may be 1";
+      return emitOpError("[A9] mask has shape ")
+             << text(mask.getShape()) << "; expected " << text(full) << ", where any but the last extent may be 1";
     }
   }
   if (!getScale().isFinite() || !getSoftcap().isFinite() || getSoftcap().isNegative()) {
-    return emitOpError("[A10] has scale ") << getScale().convertToDouble() << " and softcap "
-                                           << getSoftcap().convertToDouble()
-                                           << "; expected finite numbers, and a softcap of at least 0 (0 is none)";
+    return emitOpError("[A10] has scale ")
+           << getScale().convertToDouble() << " and softcap " << getSoftcap().convertToDouble()
+           << "; expected finite numbers, and a softcap of at least 0 (0 is none)";
   }
   return success();
 }
@@ -158,9 +158,7 @@ static StateType cacheOf(Value rows) {
   return StateType::get(rows.getContext(), RankedTensorType::get(shape, type.getElementType()), 2);
 }
 
-SmallVector<MixerState> AttentionOp::getMixerStates() {
-  return {{"key", cacheOf(getK())}, {"value", cacheOf(getV())}};
-}
+SmallVector<MixerState> AttentionOp::getMixerStates() { return {{"key", cacheOf(getK())}, {"value", cacheOf(getV())}}; }
 
 int64_t AttentionOp::getTimeAxis(unsigned index) { return index < 3 ? 2 : -1; }
 

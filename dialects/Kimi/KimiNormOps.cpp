@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace kimi;
 
-/// [N1] x holds floats and has at least `minRank` dims, [N2] the result has x's shape, [N3] and an element type among x's
-/// and `alternative` (null: x's only).
+/// [N1] x holds floats and has at least `minRank` dims, [N2] the result has x's shape, [N3] and an element type among
+/// x's and `alternative` (null: x's only).
 static LogicalResult verifySameShape(Operation *op, Value xValue, Value resultValue, int64_t minRank,
                                      Type alternative = {}) {
   RankedTensorType x = tensorType(xValue), result = tensorType(resultValue);
@@ -23,8 +23,8 @@ static LogicalResult verifySameShape(Operation *op, Value xValue, Value resultVa
     return op->emitOpError("[N2] gives shape ") << text(result.getShape()) << " from x of shape " << text(x.getShape());
   }
   if (result.getElementType() != x.getElementType() && result.getElementType() != alternative) {
-    return op->emitOpError("[N3] gives elements of type ") << result.getElementType() << " from x of "
-                                                           << x.getElementType();
+    return op->emitOpError("[N3] gives elements of type ")
+           << result.getElementType() << " from x of " << x.getElementType();
   }
   return success();
 }
@@ -39,8 +39,8 @@ static LogicalResult verifyNorm(Operation *op, Value x, ArrayRef<std::pair<Strin
     }
     RankedTensorType type = tensorType(value);
     if (type.getRank() != 1 || !compatible(type.getDimSize(0), extent) || !isa<FloatType>(type.getElementType())) {
-      return op->emitOpError("[N4] ") << name << " has type " << type << "; expected " << text(ArrayRef<int64_t>(extent))
-                                      << " floats, one for each channel of x";
+      return op->emitOpError("[N4] ") << name << " has type " << type << "; expected "
+                                      << text(ArrayRef<int64_t>(extent)) << " floats, one for each channel of x";
     }
   }
   if (!eps.isFinite() || eps.isNegative()) {

@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace kimi;
 
-/// Bytes that a tensor of `type` takes in a file: booleans one byte each, 4-bit elements two to a byte. Nullopt where the
-/// size does not fit 64 bits.
+/// Bytes that a tensor of `type` takes in a file: booleans one byte each, 4-bit elements two to a byte. Nullopt where
+/// the size does not fit 64 bits.
 static std::optional<uint64_t> bytesInFile(RankedTensorType type) {
   unsigned bits = type.getElementTypeBitWidth();
   uint64_t count = 1;
@@ -80,12 +80,12 @@ LogicalResult PackWeightOp::verify() {
   int64_t k = w.getDimSize(getTranspose() ? 1 : 0), n = w.getDimSize(getTranspose() ? 0 : 1);
   int64_t panels = ShapedType::isDynamic(n) ? n : (n + panel - 1) / panel;
   if (!compatible(packed.getShape(), {panels, k, panel})) {
-    return emitOpError("[P3] gives ") << text(packed.getShape()) << "; expected [ceil(N/panel), K, panel] = "
-                                      << text({panels, k, panel});
+    return emitOpError("[P3] gives ") << text(packed.getShape())
+                                      << "; expected [ceil(N/panel), K, panel] = " << text({panels, k, panel});
   }
   if (packed.getElementType() != w.getElementType()) {
-    return emitOpError("[P4] gives elements of type ") << packed.getElementType() << " from a matrix of "
-                                                       << w.getElementType() << "; packing does not convert";
+    return emitOpError("[P4] gives elements of type ")
+           << packed.getElementType() << " from a matrix of " << w.getElementType() << "; packing does not convert";
   }
   return success();
 }

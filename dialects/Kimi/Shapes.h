@@ -30,8 +30,8 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
 
-/// Extent `dim` of `result`, whose type may know it; otherwise that of dim `sourceDim` of `source` (an attribute where it
-/// is static, else a tensor.dim).
+/// Extent `dim` of `result`, whose type may know it; otherwise that of dim `sourceDim` of `source` (an attribute where
+/// it is static, else a tensor.dim).
 mlir::OpFoldResult resultExtent(mlir::OpBuilder &b, mlir::Location loc, mlir::Value result, int64_t dim,
                                 mlir::Value source, int64_t sourceDim);
 

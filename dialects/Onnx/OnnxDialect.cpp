@@ -175,8 +175,8 @@ LogicalResult NodeOp::verify() {
   }
   for (NamedAttribute attr : getAttrs()) {
     if (!isNodeAttribute(attr.getValue())) {
-      return emitOpError("attribute '") << attr.getName().getValue() << "' is of a kind that no ONNX attribute has: "
-                                        << attr.getValue() << " (N4)";
+      return emitOpError("attribute '") << attr.getName().getValue()
+                                        << "' is of a kind that no ONNX attribute has: " << attr.getValue() << " (N4)";
     }
   }
   return success();
@@ -189,8 +189,7 @@ LogicalResult NodeOp::verifyRegions() {
     }
     for (Type type : body.getArgumentTypes()) {
       if (!isTensorOrNone(type)) {
-        return emitOpError("has a subgraph with an input of type ")
-               << type << "; tensors and none are allowed (N3)";
+        return emitOpError("has a subgraph with an input of type ") << type << "; tensors and none are allowed (N3)";
       }
     }
   }

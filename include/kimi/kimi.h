@@ -25,19 +25,34 @@ typedef enum kimi_status {
   KIMI_BAD_FILE = 2,         /* a damaged, foreign or hostile file */
   KIMI_NOT_FOUND = 3,        /* a file or a port that is not there */
   KIMI_OUT_OF_MEMORY = 4,
-  KIMI_UNSUPPORTED = 5,      /* this machine lacks what the module was compiled for */
+  KIMI_UNSUPPORTED = 5, /* this machine lacks what the module was compiled for */
   KIMI_RUNTIME_ERROR = 6
 } kimi_status;
 
 typedef enum kimi_dtype {
-  KIMI_F32, KIMI_F16, KIMI_BF16, KIMI_F64, KIMI_I64, KIMI_I32, KIMI_I16, KIMI_I8,
-  KIMI_U64, KIMI_U32, KIMI_U16, KIMI_U8, KIMI_BOOL
+  KIMI_F32,
+  KIMI_F16,
+  KIMI_BF16,
+  KIMI_F64,
+  KIMI_I64,
+  KIMI_I32,
+  KIMI_I16,
+  KIMI_I8,
+  KIMI_U64,
+  KIMI_U32,
+  KIMI_U16,
+  KIMI_U8,
+  KIMI_BOOL
 } kimi_dtype;
 
 #define KIMI_MAX_RANK 16
 
 typedef enum kimi_role {
-  KIMI_ROLE_NONE, KIMI_ROLE_TOKEN_IDS, KIMI_ROLE_ATTENTION_MASK, KIMI_ROLE_POSITION_IDS, KIMI_ROLE_LOGITS
+  KIMI_ROLE_NONE,
+  KIMI_ROLE_TOKEN_IDS,
+  KIMI_ROLE_ATTENTION_MASK,
+  KIMI_ROLE_POSITION_IDS,
+  KIMI_ROLE_LOGITS
 } kimi_role;
 
 /* A dense row-major tensor; the caller owns `data`. */
@@ -61,8 +76,8 @@ typedef struct kimi_port {
 typedef struct kimi_state_info {
   const char *name, *input, *output; /* input/output: ports of the original graph, or "" */
   kimi_dtype dtype;
-  int32_t rank, grows;               /* grows: the axis with one row per token, or -1 */
-  int64_t dims[KIMI_MAX_RANK];       /* -1 for the batch and for the growing axis */
+  int32_t rank, grows;         /* grows: the axis with one row per token, or -1 */
+  int64_t dims[KIMI_MAX_RANK]; /* -1 for the batch and for the growing axis */
 } kimi_state_info;
 
 typedef struct kimi_module kimi_module;
@@ -73,9 +88,9 @@ typedef struct kimi_module_options {
 } kimi_module_options;
 
 typedef struct kimi_session_options {
-  int32_t threads;   /* 0: one per core this process may use */
-  int64_t max_seq;   /* capacity of growing states; 0: 1024, or less where the module's context is shorter */
-  int64_t batch;     /* sequences per step that states are made for; 0: 1 */
+  int32_t threads; /* 0: one per core this process may use */
+  int64_t max_seq; /* capacity of growing states; 0: 1024, or less where the module's context is shorter */
+  int64_t batch;   /* sequences per step that states are made for; 0: 1 */
 } kimi_session_options;
 
 const char *kimi_version(void);

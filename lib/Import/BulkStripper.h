@@ -14,8 +14,8 @@
 namespace kimi {
 
 /// Copies a serialized ModelProto, replacing each `TensorProto.raw_data` of more than kInlineConstantBytes by a
-/// `segment` that holds its byte range in the file, and leaving out doc strings and metadata. So a file whose weights are inside is parsed without loading them,
-/// and protobuf's limit of 2 GiB holds only for the rest.
+/// `segment` that holds its byte range in the file, and leaving out doc strings and metadata. So a file whose weights
+/// are inside is parsed without loading them, and protobuf's limit of 2 GiB holds only for the rest.
 class BulkStripper {
 public:
   explicit BulkStripper(llvm::StringRef file) : file(file) {}

@@ -15,11 +15,12 @@ using Proto = ::onnx::TensorProto;
 using ::onnx::TypeProto;
 
 std::string kimi::dataTypeName(int32_t dataType) {
-  static const char *const names[] = {
-      "undefined", "float32", "uint8",   "int8",      "uint16",       "int16",          "int32",      "int64",
-      "string",    "bool",    "float16", "float64",   "uint32",       "uint64",         "complex64",  "complex128",
-      "bfloat16",  "float8e4m3fn",       "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",  "int4",
-      "float4e2m1", "float8e8m0",        "uint2",     "int2",         "float6e2m3",     "float6e3m2"};
+  static const char *const names[] = {"undefined",      "float32",  "uint8",        "int8",           "uint16",
+                                      "int16",          "int32",    "int64",        "string",         "bool",
+                                      "float16",        "float64",  "uint32",       "uint64",         "complex64",
+                                      "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+                                      "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1",     "float8e8m0",
+                                      "uint2",          "int2",     "float6e2m3",   "float6e3m2"};
   constexpr int32_t count = sizeof(names) / sizeof(names[0]);
   return dataType >= 0 && dataType < count ? names[dataType] : "data type " + std::to_string(dataType);
 }

@@ -261,9 +261,8 @@ void GraphImporter::importRegion(const GraphProto &graph, Region &region, Scope 
   for (const ValueInfoProto &input : graph.input()) {
     std::string described = "input '" + input.name() + "' of a subgraph of " + what.str();
     Type type = tensors.valueType(input.type(), described);
-    define(input.name(),
-           scope.block->addArgument(type ? type : builder.getNoneType(), valueLoc(input.name(), scope)), scope,
-           described);
+    define(input.name(), scope.block->addArgument(type ? type : builder.getNoneType(), valueLoc(input.name(), scope)),
+           scope, described);
   }
   builder.setInsertionPointToEnd(scope.block);
   importNodes(scope);

@@ -21,8 +21,8 @@ struct ImportOptions {
 
 /// Reads `path` into a module (see docs of the onnx dialect for its form): `kimi.weight` symbols and one
 /// `func.func @main`. Tensor contents are neither copied nor, where they lie in external files, read, except integers
-/// that shapes may depend on. Time and memory are linear in the file without its tensor contents. Every problem found is
-/// reported through the context's diagnostics; the file is not trusted.
+/// that shapes may depend on. Time and memory are linear in the file without its tensor contents. Every problem found
+/// is reported through the context's diagnostics; the file is not trusted.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(llvm::StringRef path, mlir::MLIRContext *context,
                                                               const ImportOptions &options = {});
 

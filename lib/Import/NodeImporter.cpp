@@ -232,12 +232,9 @@ void GraphImporter::importConstant(const NodeProto &node, ArrayRef<BoundAttribut
   StringRef name = attributes[0].name;
   const AttributeProto &attribute = *attributes[0].proto;
   auto inlined = [&](DenseElementsAttr value) {
-    return ImportedTensor{cast<RankedTensorType>(value.getType()), value,
-                          value.getNumElements() <= kInlineIntegers};
+    return ImportedTensor{cast<RankedTensorType>(value.getType()), value, value.getNumElements() <= kInlineIntegers};
   };
-  auto vector = [&](size_t size, Type element) {
-    return RankedTensorType::get({static_cast<int64_t>(size)}, element);
-  };
+  auto vector = [&](size_t size, Type element) { return RankedTensorType::get({static_cast<int64_t>(size)}, element); };
   auto scalar = [&](Type element) { return RankedTensorType::get({}, element); };
   AttributeProto::AttributeType kind = kindOf(attribute);
   FailureOr<ImportedTensor> value = failure();
@@ -264,9 +261,9 @@ void GraphImporter::importConstant(const NodeProto &node, ArrayRef<BoundAttribut
                     << "' is no value of a Constant; value, sparse_value, value_int(s) and value_float(s) are";
   }
   // Keep going with a stand-in, so that users of the value are not reported too.
-  Value result = succeeded(value) ? emitTensor(builder, *value, nodeLoc(node, scope), scope.prefix + node.output(0),
-                                               &attribute)
-                                  : none();
+  Value result = succeeded(value)
+                     ? emitTensor(builder, *value, nodeLoc(node, scope), scope.prefix + node.output(0), &attribute)
+                     : none();
   define(node.output(0), result, scope, what);
 }
 
@@ -287,9 +284,9 @@ void GraphImporter::importCall(const NodeProto &node, const FunctionProto &funct
     return;
   }
   if (node.input_size() > function.input_size() || node.output_size() > function.output_size()) {
-    errors.report() << what << ": function '" << function.name() << "' has " << function.input_size()
-                    << " inputs and " << function.output_size() << " outputs, the call " << node.input_size()
-                    << " and " << node.output_size();
+    errors.report() << what << ": function '" << function.name() << "' has " << function.input_size() << " inputs and "
+                    << function.output_size() << " outputs, the call " << node.input_size() << " and "
+                    << node.output_size();
     --depth;
     return defineMissing();
   }

@@ -18,9 +18,7 @@ using Proto = ::onnx::TensorProto;
 
 namespace {
 /// Bits of one element in raw_data.
-unsigned fileBits(Type element) {
-  return element.isInteger(1) ? 8 : element.getIntOrFloatBitWidth();
-}
+unsigned fileBits(Type element) { return element.isInteger(1) ? 8 : element.getIntOrFloatBitWidth(); }
 
 /// Appends the low bytes of each value.
 template <typename Value, typename Source>
@@ -245,8 +243,7 @@ FailureOr<ImportedTensor> TensorImporter::tensor(const Proto &tensor, StringRef 
   } else if (!isInline(*layout)) {
     range = file.bulkRange(tensor);
     if (range && range->length != layout->bytes) {
-      errors.report() << what << ": raw_data has " << range->length << " bytes where its type takes "
-                      << layout->bytes;
+      errors.report() << what << ": raw_data has " << range->length << " bytes where its type takes " << layout->bytes;
       return failure();
     }
   }
@@ -278,8 +275,8 @@ FailureOr<ImportedTensor> TensorImporter::sparse(const SparseTensorProto &tensor
   }
   int64_t rank = tensor.dims_size(), count = static_cast<int64_t>(values->elements);
   bool linear = indices->type.getRank() == 1 && indices->type.getDimSize(0) == count;
-  bool coordinates = indices->type.getRank() == 2 && indices->type.getDimSize(0) == count &&
-                     indices->type.getDimSize(1) == rank;
+  bool coordinates =
+      indices->type.getRank() == 2 && indices->type.getDimSize(0) == count && indices->type.getDimSize(1) == rank;
   if (values->type.getRank() != 1 || !indices->type.getElementType().isSignlessInteger(64) ||
       !(linear || coordinates) || dense->bits < 8) {
     errors.report() << what << ": a sparse tensor needs values [n] of at least 8 bits each and int64 indices [n] or "

@@ -46,7 +46,7 @@ private:
   /// What is checked before any memory is asked for.
   struct Layout {
     mlir::RankedTensorType type;
-    unsigned bits = 0;      // of one element in raw_data
+    unsigned bits = 0; // of one element in raw_data
     uint64_t elements = 0, bytes = 0;
   };
   template <typename Dims>

@@ -172,8 +172,8 @@ FailureOr<plan::Port> PlanTables::port(func::FuncOp func, Type type, DictionaryA
   auto integer = tensor ? dyn_cast<IntegerType>(tensor.getElementType()) : IntegerType();
   if (integer && attributes && attributes.contains("kimi.unsigned")) {
     // Integers are signless within the graph; the port says how they are read.
-    tensor = cast<RankedTensorType>(tensor.clone(
-        IntegerType::get(integer.getContext(), integer.getWidth(), IntegerType::Unsigned)));
+    tensor = cast<RankedTensorType>(
+        tensor.clone(IntegerType::get(integer.getContext(), integer.getWidth(), IntegerType::Unsigned)));
   }
   std::optional<fb::DType> element = tensor ? dtype(tensor) : std::nullopt;
   if (!element) {

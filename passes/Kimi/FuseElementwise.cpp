@@ -5,9 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Kimi/IdentityViews.h"
-#include "passes/Kimi/Passes.h"
-#include "passes/Kimi/Reference.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -17,6 +14,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/Kimi/IdentityViews.h"
+#include "passes/Kimi/Passes.h"
+#include "passes/Kimi/Reference.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_FUSEELEMENTWISE
@@ -48,8 +48,9 @@ Cost costOf(linalg::GenericOp op) {
       ++cost.lookups;
       continue;
     }
-    bool isHeavy = !isa<arith::ArithDialect>(inner.getDialect()) ||
-                   isa<arith::DivFOp, arith::RemFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(inner);
+    bool isHeavy =
+        !isa<arith::ArithDialect>(inner.getDialect()) ||
+        isa<arith::DivFOp, arith::RemFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(inner);
     ++(isHeavy ? cost.heavy : cost.simple);
   }
   return cost;

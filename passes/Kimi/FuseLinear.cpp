@@ -6,14 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/Kimi/Passes.h"
-#include "passes/Kimi/Reference.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Kimi/Passes.h"
+#include "passes/Kimi/Reference.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace kimi {

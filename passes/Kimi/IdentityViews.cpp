@@ -51,9 +51,8 @@ Value tensorOfSameExtent(Operation *op, OpResult result, int64_t dim) {
       .Case<LinearOp, FusedLinearOp>([&](auto kimiOp) { return dim < last ? kimiOp.getX() : Value(); })
       .Case<EmbeddingOp>([&](auto kimiOp) { return dim < last ? kimiOp.getIds() : Value(); })
       .Case<AttentionOp>([&](auto kimiOp) { return dim < last ? kimiOp.getQ() : Value(); })
-      .Case<tensor::CastOp>([](auto cast) {
-        return isa<RankedTensorType>(cast.getSource().getType()) ? cast.getSource() : Value();
-      })
+      .Case<tensor::CastOp>(
+          [](auto cast) { return isa<RankedTensorType>(cast.getSource().getType()) ? cast.getSource() : Value(); })
       .Case<DestinationStyleOpInterface>([&](auto dps) { return dps.getTiedOpOperand(result)->get(); })
       .Default(Value());
 }

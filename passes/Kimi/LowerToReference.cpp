@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Kimi/Passes.h"
-#include "passes/Kimi/Reference.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
+#include "passes/Kimi/Passes.h"
+#include "passes/Kimi/Reference.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_LOWERTOREFERENCE

@@ -39,15 +39,15 @@ static Value emitGeneric(TensorCode &code, Value init, AffineMap initMap, ArrayR
   }
   maps.push_back(initMap);
   Type element = cast<RankedTensorType>(init.getType()).getElementType();
-  auto generic = linalg::GenericOp::create(
-      code.b, code.loc, TypeRange{init.getType()}, inputs, ValueRange{init}, maps, iterators,
-      [&](OpBuilder &b, Location loc, ValueRange args) {
-        SmallVector<Value> wide;
-        for (Value arg : readsInit ? args : args.drop_back()) {
-          wide.push_back(castFloat(b, loc, arg, b.getF32Type()));
-        }
-        linalg::YieldOp::create(b, loc, castFloat(b, loc, body(b, loc, wide), element));
-      });
+  auto generic =
+      linalg::GenericOp::create(code.b, code.loc, TypeRange{init.getType()}, inputs, ValueRange{init}, maps, iterators,
+                                [&](OpBuilder &b, Location loc, ValueRange args) {
+                                  SmallVector<Value> wide;
+                                  for (Value arg : readsInit ? args : args.drop_back()) {
+                                    wide.push_back(castFloat(b, loc, arg, b.getF32Type()));
+                                  }
+                                  linalg::YieldOp::create(b, loc, castFloat(b, loc, body(b, loc, wide), element));
+                                });
   return generic.getResult(0);
 }
 
@@ -85,8 +85,7 @@ Value TensorCode::asFloat(OpFoldResult size) {
   if (std::optional<int64_t> known = getConstantIntValue(size)) {
     return constant(static_cast<double>(*known));
   }
-  Value integer =
-      arith::IndexCastOp::create(b, loc, b.getI64Type(), getValueOrCreateConstantIndexOp(b, loc, size));
+  Value integer = arith::IndexCastOp::create(b, loc, b.getI64Type(), getValueOrCreateConstantIndexOp(b, loc, size));
   return arith::SIToFPOp::create(b, loc, b.getF32Type(), integer);
 }
 

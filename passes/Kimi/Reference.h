@@ -44,8 +44,8 @@ public:
 
   TensorCode(mlir::OpBuilder &b, mlir::Location loc) : b(b), loc(loc) {}
 
-  /// A tensor of element type `element`, one element per loop (all parallel, extents `sizes`). A float that the body gives
-  /// is rounded to `element`.
+  /// A tensor of element type `element`, one element per loop (all parallel, extents `sizes`). A float that the body
+  /// gives is rounded to `element`.
   mlir::Value map(llvm::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type element, llvm::ArrayRef<Operand> operands,
                   Body body);
   /// An fp32 tensor over the first `sizes.size()` loops, reduced over the `reductions` loops that follow, starting from

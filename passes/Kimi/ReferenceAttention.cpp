@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Kimi/Reference.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/Kimi/Reference.h"
 #include <limits>
 
 using namespace mlir;
@@ -18,7 +18,8 @@ using namespace kimi;
 
 namespace {
 
-/// The loops of the score tensor [B, Hkv, G, T, S]: query head h is (h div G, h mod G), so that every map is a projection.
+/// The loops of the score tensor [B, Hkv, G, T, S]: query head h is (h div G, h mod G), so that every map is a
+/// projection.
 enum Loop : int64_t { B, H, G, T, S, D };
 
 /// The extents of the loops, and of v's channels.
@@ -78,12 +79,12 @@ TensorCode::Operand maskOperand(TensorCode &code, AttentionOp op, const Extents 
 Value emitScores(TensorCode &code, AttentionOp op, const Extents &extents) {
   SmallVector<OpFoldResult> sizes = extents.rows(extents.keys);
   Value q = splitHeads(code, op.getQ(), extents);
-  Value products = code.reduce(sizes, 1, 0.0,
-                               {{q, code.loops(6, {B, H, G, T, D})}, {op.getK(), code.loops(6, {B, H, S, D})}},
-                               [](OpBuilder &b, Location loc, ValueRange args) -> Value {
-                                 Value product = arith::MulFOp::create(b, loc, args[0], args[1]);
-                                 return arith::AddFOp::create(b, loc, args[2], product);
-                               });
+  Value products =
+      code.reduce(sizes, 1, 0.0, {{q, code.loops(6, {B, H, G, T, D})}, {op.getK(), code.loops(6, {B, H, S, D})}},
+                  [](OpBuilder &b, Location loc, ValueRange args) -> Value {
+                    Value product = arith::MulFOp::create(b, loc, args[0], args[1]);
+                    return arith::AddFOp::create(b, loc, args[2], product);
+                  });
   Value scale = code.constant(op.getScale().convertToFloat());
   float capValue = op.getSoftcap().convertToFloat();
   Value cap = capValue > 0 ? code.constant(capValue) : Value();
@@ -125,10 +126,10 @@ Value emitWeights(TensorCode &code, Value scores, const Extents &extents) {
   SmallVector<OpFoldResult> sizes = extents.rows(extents.keys), rows = extents.rows();
   AffineMap all = code.identity(5), row = code.loops(5, {B, H, G, T});
   double minusInfinity = -std::numeric_limits<double>::infinity();
-  Value max = code.reduce(rows, 1, minusInfinity, {{scores, all}},
-                          [](OpBuilder &b, Location loc, ValueRange args) -> Value {
-                            return arith::MaximumFOp::create(b, loc, args[0], args[1]);
-                          });
+  Value max =
+      code.reduce(rows, 1, minusInfinity, {{scores, all}}, [](OpBuilder &b, Location loc, ValueRange args) -> Value {
+        return arith::MaximumFOp::create(b, loc, args[0], args[1]);
+      });
   Value zero = code.constant(0.0), nothing = code.constant(minusInfinity);
   Value exps = code.map(sizes, code.b.getF32Type(), {{scores, all}, {max, row}},
                         [&](OpBuilder &b, Location loc, ValueRange args) -> Value {

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Kimi/Reference.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/Kimi/Reference.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -40,10 +40,9 @@ struct LowerGelu : OpRewritePattern<GeluOp> {
   LogicalResult matchAndRewrite(GeluOp op, PatternRewriter &rewriter) const override {
     TensorCode code(rewriter, op.getLoc());
     auto type = cast<RankedTensorType>(op.getType());
-    Value y = code.map(code.sizes(op.getX()), type.getElementType(), {{op.getX(), code.identity(type.getRank())}},
-                       [&](OpBuilder &b, Location loc, ValueRange args) -> Value {
-                         return emitGelu(b, loc, args[0], op.getTanh());
-                       });
+    Value y = code.map(
+        code.sizes(op.getX()), type.getElementType(), {{op.getX(), code.identity(type.getRank())}},
+        [&](OpBuilder &b, Location loc, ValueRange args) -> Value { return emitGelu(b, loc, args[0], op.getTanh()); });
     rewriter.replaceOp(op, code.castTo(y, type));
     return success();
   }
@@ -53,7 +52,7 @@ struct LowerGelu : OpRewritePattern<GeluOp> {
 Value emitRow(OpBuilder &b, Location loc, Value id, Value rows) {
   if (!id.getType().isIndex()) {
     id = id.getType().isInteger(1) ? arith::IndexCastUIOp::create(b, loc, b.getIndexType(), id).getResult()
-                    : arith::IndexCastOp::create(b, loc, b.getIndexType(), id).getResult();
+                                   : arith::IndexCastOp::create(b, loc, b.getIndexType(), id).getResult();
   }
   Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
   Value isNegative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, id, zero);
@@ -76,15 +75,15 @@ struct LowerEmbedding : OpRewritePattern<EmbeddingOp> {
     SmallVector<utils::IteratorType> iterators(rank, utils::IteratorType::parallel);
     Value init = tensor::EmptyOp::create(rewriter, code.loc, sizes, type.getElementType());
     AffineMap all = code.identity(rank);
-    auto generic = linalg::GenericOp::create(
-        rewriter, code.loc, TypeRange{init.getType()}, ValueRange{op.getIds()}, ValueRange{init},
-        ArrayRef<AffineMap>{all.getMajorSubMap(rank - 1), all}, iterators,
-        [&](OpBuilder &b, Location loc, ValueRange args) {
-          Value row = emitRow(b, loc, args[0], rows);
-          Value channel = linalg::IndexOp::create(b, loc, rank - 1);
-          Value element = tensor::ExtractOp::create(b, loc, op.getTable(), ValueRange{row, channel});
-          linalg::YieldOp::create(b, loc, element);
-        });
+    auto generic = linalg::GenericOp::create(rewriter, code.loc, TypeRange{init.getType()}, ValueRange{op.getIds()},
+                                             ValueRange{init}, ArrayRef<AffineMap>{all.getMajorSubMap(rank - 1), all},
+                                             iterators, [&](OpBuilder &b, Location loc, ValueRange args) {
+                                               Value row = emitRow(b, loc, args[0], rows);
+                                               Value channel = linalg::IndexOp::create(b, loc, rank - 1);
+                                               Value element = tensor::ExtractOp::create(b, loc, op.getTable(),
+                                                                                         ValueRange{row, channel});
+                                               linalg::YieldOp::create(b, loc, element);
+                                             });
     rewriter.replaceOp(op, code.castTo(generic.getResult(0), type));
     return success();
   }

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Kimi/Reference.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/Kimi/Reference.h"
 
 using namespace mlir;
 using namespace kimi;

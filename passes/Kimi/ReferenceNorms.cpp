@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Kimi/Reference.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/Kimi/Reference.h"
 #include <limits>
 
 using namespace mlir;
@@ -107,10 +107,10 @@ struct LowerSoftmax : OpRewritePattern<SoftmaxOp> {
                             [](OpBuilder &b, Location loc, ValueRange args) -> Value {
                               return arith::MaximumFOp::create(b, loc, args[0], args[1]);
                             });
-    Value shifted = code.map(sizes, f32, {{op.getX(), all}, {max, row}},
-                             [](OpBuilder &b, Location loc, ValueRange args) -> Value {
-                               return arith::SubFOp::create(b, loc, args[0], args[1]);
-                             });
+    Value shifted =
+        code.map(sizes, f32, {{op.getX(), all}, {max, row}}, [](OpBuilder &b, Location loc, ValueRange args) -> Value {
+          return arith::SubFOp::create(b, loc, args[0], args[1]);
+        });
     Value exps = code.map(sizes, f32, {{shifted, all}}, [](OpBuilder &b, Location loc, ValueRange args) -> Value {
       return math::ExpOp::create(b, loc, args[0]);
     });

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/Kimi/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/Kimi/Passes.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_REFINESHAPES

@@ -172,29 +172,28 @@ Tensor BuildContext::mapIndexed(ArrayRef<Tensor> inputs, Shape shape, Type type,
   Value init = empty(shape, type);
   maps.push_back(b.getMultiDimIdentityMap(shape.size()));
   SmallVector<utils::IteratorType> iterators(shape.size(), utils::IteratorType::parallel);
-  auto generic = linalg::GenericOp::create(
-      b, loc, TypeRange(init.getType()), operands, ValueRange(init), maps, iterators,
-      [&](OpBuilder &inner, Location at, ValueRange arguments) {
-        SmallVector<Value> elements = elementsOf(inner, at, accesses, arguments), positions;
-        for (size_t axis = 0; axis < shape.size(); ++axis) {
-          positions.push_back(linalg::IndexOp::create(inner, at, axis));
-        }
-        Value result = body(inner, at, positions, elements);
-        for (Value position : llvm::reverse(positions)) {
-          if (position.use_empty()) {
-            position.getDefiningOp()->erase();
-          }
-        }
-        linalg::YieldOp::create(inner, at, result);
-      });
+  auto generic = linalg::GenericOp::create(b, loc, TypeRange(init.getType()), operands, ValueRange(init), maps,
+                                           iterators, [&](OpBuilder &inner, Location at, ValueRange arguments) {
+                                             SmallVector<Value> elements = elementsOf(inner, at, accesses, arguments),
+                                                                positions;
+                                             for (size_t axis = 0; axis < shape.size(); ++axis) {
+                                               positions.push_back(linalg::IndexOp::create(inner, at, axis));
+                                             }
+                                             Value result = body(inner, at, positions, elements);
+                                             for (Value position : llvm::reverse(positions)) {
+                                               if (position.use_empty()) {
+                                                 position.getDefiningOp()->erase();
+                                               }
+                                             }
+                                             linalg::YieldOp::create(inner, at, result);
+                                           });
   return wrap(generic.getResult(0), std::move(shape), type);
 }
 
 Tensor BuildContext::map(ArrayRef<Tensor> inputs, Shape shape, Type type, Body body) {
-  return mapIndexed(inputs, std::move(shape), type,
-                    [&](OpBuilder &inner, Location at, ArrayRef<Value>, ValueRange elements) {
-                      return body(inner, at, elements);
-                    });
+  return mapIndexed(
+      inputs, std::move(shape), type,
+      [&](OpBuilder &inner, Location at, ArrayRef<Value>, ValueRange elements) { return body(inner, at, elements); });
 }
 
 Value BuildContext::read(OpBuilder &inner, Location at, Value tensor, ArrayRef<Value> indices) {
@@ -229,13 +228,12 @@ Tensor BuildContext::reduce(ArrayRef<Tensor> inputs, ArrayRef<SymbolicDim> shape
     maps.push_back(b.getMultiDimIdentityMap(shape.size()));
   }
   maps.push_back(AffineMap::get(shape.size(), 0, outputs, b.getContext()));
-  auto generic = linalg::GenericOp::create(b, loc, TypeRange(start.getType()), operands, ValueRange(start), maps,
-                                           iterators, [&](OpBuilder &inner, Location at, ValueRange arguments) {
-                                             Value element =
-                                                 body(inner, at, elementsOf(inner, at, accesses, arguments));
-                                             linalg::YieldOp::create(
-                                                 inner, at, combine(inner, at, arguments.back(), element));
-                                           });
+  auto generic =
+      linalg::GenericOp::create(b, loc, TypeRange(start.getType()), operands, ValueRange(start), maps, iterators,
+                                [&](OpBuilder &inner, Location at, ValueRange arguments) {
+                                  Value element = body(inner, at, elementsOf(inner, at, accesses, arguments));
+                                  linalg::YieldOp::create(inner, at, combine(inner, at, arguments.back(), element));
+                                });
   return wrap(generic.getResult(0), std::move(kept), type);
 }
 
@@ -381,8 +379,7 @@ Tensor BuildContext::expand(const Tensor &tensor, Shape shape) {
     result.shape = std::move(shape);
     return result;
   }
-  return map({tensor}, std::move(shape), tensor.type,
-             [](OpBuilder &, Location, ValueRange x) { return x.front(); });
+  return map({tensor}, std::move(shape), tensor.type, [](OpBuilder &, Location, ValueRange x) { return x.front(); });
 }
 
 Tensor BuildContext::slice(const Tensor &tensor, ArrayRef<SliceAxis> slices) {
@@ -464,8 +461,8 @@ Tensor BuildContext::cast(const Tensor &tensor, Type type) {
 // Loops
 //===----------------------------------------------------------------------===//
 
-SmallVector<Tensor> BuildContext::loops(ArrayRef<Tensor> inputs, ArrayRef<ValueInfo> results,
-                                        ArrayRef<Value> scalars, std::optional<SymbolicDim> rows,
+SmallVector<Tensor> BuildContext::loops(ArrayRef<Tensor> inputs, ArrayRef<ValueInfo> results, ArrayRef<Value> scalars,
+                                        std::optional<SymbolicDim> rows,
                                         function_ref<void(OpBuilder &, Location, ValueRange)> body) {
   SmallVector<Value> operands, dims;
   SmallVector<Type> types, arguments;

@@ -7,11 +7,11 @@
 #ifndef KIMI_PASSES_ONNXTOKIMI_BUILDCONTEXT_H
 #define KIMI_PASSES_ONNXTOKIMI_BUILDCONTEXT_H
 
-#include "passes/OnnxToKimi/OpTable.h"
-#include "passes/OnnxToKimi/OpUtils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
+#include "passes/OnnxToKimi/OpTable.h"
+#include "passes/OnnxToKimi/OpUtils.h"
 
 namespace kimi::onnx {
 
@@ -67,8 +67,8 @@ private:
 /// A scalar body: element values (storage types) in, one element out.
 using Body = llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::ValueRange)>;
 /// The same, with the position of the element (index values, one for each axis of the result).
-using IndexedBody = llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location, llvm::ArrayRef<mlir::Value>,
-                                                   mlir::ValueRange)>;
+using IndexedBody =
+    llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location, llvm::ArrayRef<mlir::Value>, mlir::ValueRange)>;
 /// Accumulator and element in, accumulator out.
 using Combine = llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::Value, mlir::Value)>;
 
@@ -108,7 +108,8 @@ public:
   Tensor mapIndexed(llvm::ArrayRef<Tensor> inputs, Shape shape, mlir::Type type, IndexedBody body);
   /// Element of `tensor` (a value that exists already) at `indices`, within a body.
   mlir::Value read(mlir::OpBuilder &b, mlir::Location loc, mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices);
-  /// Reduces `axes` (sorted) away, from the scalar `init`; elements are those of `inputs` broadcast to `shape`, through `body`.
+  /// Reduces `axes` (sorted) away, from the scalar `init`; elements are those of `inputs` broadcast to `shape`, through
+  /// `body`.
   Tensor reduce(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<SymbolicDim> shape, llvm::ArrayRef<int64_t> axes,
                 mlir::Type type, mlir::Value init, Body body, Combine combine);
 

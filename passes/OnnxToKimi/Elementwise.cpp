@@ -143,9 +143,7 @@ LogicalResult kimi::onnx::inferElementwise(InferContext &context, const Elementw
   return success();
 }
 
-Value ScalarContext::constant(Value like, double value) const {
-  return scalarConstant(b, loc, like.getType(), value);
-}
+Value ScalarContext::constant(Value like, double value) const { return scalarConstant(b, loc, like.getType(), value); }
 
 LogicalResult kimi::onnx::buildElementwise(BuildContext &c, const ElementwiseOp &op) {
   SmallVector<Tensor> inputs;

@@ -7,8 +7,8 @@
 #ifndef KIMI_PASSES_ONNXTOKIMI_ELEMENTWISE_H
 #define KIMI_PASSES_ONNXTOKIMI_ELEMENTWISE_H
 
-#include "passes/OnnxToKimi/OpTable.h"
 #include "mlir/IR/Builders.h"
+#include "passes/OnnxToKimi/OpTable.h"
 
 namespace kimi::onnx {
 
@@ -18,8 +18,8 @@ enum ElementKind : unsigned { kFloat = 1, kInteger = 2, kBool = 4, kNumber = kFl
 /// True where `type` is one of `kinds`.
 bool isKind(mlir::Type type, unsigned kinds);
 
-/// The scalar body of an elementwise operator being built. Scalars are signless; `type` keeps the ONNX signedness of the
-/// first data input. Floats narrower than 32 bits have been widened to f32 unless the operator is `exact`.
+/// The scalar body of an elementwise operator being built. Scalars are signless; `type` keeps the ONNX signedness of
+/// the first data input. Floats narrower than 32 bits have been widened to f32 unless the operator is `exact`.
 struct ScalarContext {
   mlir::OpBuilder &b;
   mlir::Location loc;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 #include <cmath>
 
 using namespace mlir;
@@ -176,8 +176,7 @@ Value FunctionBuilder::atom(OpBuilder &at, const SymbolicDim &dim, const std::st
     break;
   case SymbolicDim::AtomKind::Eq:
   case SymbolicDim::AtomKind::Lt: {
-    auto predicate =
-        atom->kind == SymbolicDim::AtomKind::Eq ? arith::CmpIPredicate::eq : arith::CmpIPredicate::slt;
+    auto predicate = atom->kind == SymbolicDim::AtomKind::Eq ? arith::CmpIPredicate::eq : arith::CmpIPredicate::slt;
     Value holds = arith::CmpIOp::create(at, entryLoc, predicate, operands[0], operands[1]);
     result = arith::SelectOp::create(at, entryLoc, holds, this->dim(1), this->dim(0));
     break;

@@ -55,8 +55,7 @@ struct OnnxInferShapes : kimi::impl::OnnxInferShapesBase<OnnxInferShapes> {
     });
     Operation *terminator = getOperation().getBody().front().getTerminator();
     FunctionType type = getOperation().getFunctionType();
-    getOperation().setFunctionType(
-        FunctionType::get(&getContext(), type.getInputs(), terminator->getOperandTypes()));
+    getOperation().setFunctionType(FunctionType::get(&getContext(), type.getInputs(), terminator->getOperandTypes()));
   }
 };
 } // namespace

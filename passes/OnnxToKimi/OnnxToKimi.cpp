@@ -6,14 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/OnnxToKimi/BuildContext.h"
-#include "passes/OnnxToKimi/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/OnnxToKimi/BuildContext.h"
+#include "passes/OnnxToKimi/Passes.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_ONNXTOKIMI
@@ -211,8 +211,7 @@ void Conversion::finish() {
     }
   }
   eraseDead(block);
-  func.setFunctionType(
-      FunctionType::get(func.getContext(), block.getArgumentTypes(), terminator->getOperandTypes()));
+  func.setFunctionType(FunctionType::get(func.getContext(), block.getArgumentTypes(), terminator->getOperandTypes()));
   auto rename = [](NamedAttribute attr) {
     StringRef name = attr.getName().getValue();
     if (name.consume_front("onnx.")) {

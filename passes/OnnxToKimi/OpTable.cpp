@@ -174,8 +174,8 @@ void OpTable::add(StringRef name, int64_t since, InferFn infer, BuildFn build, S
 }
 
 void OpTable::addMicrosoft(StringRef name, InferFn infer, BuildFn build, StringRef note) {
-  table[{"com.microsoft", name.str()}][1] = {"com.microsoft",  name.str(), 1, std::move(infer), std::move(build),
-                                             note.str()};
+  table[{"com.microsoft", name.str()}][1] = {"com.microsoft",  name.str(),       1,
+                                             std::move(infer), std::move(build), note.str()};
 }
 
 static std::string normalised(StringRef domain) { return domain == "ai.onnx" ? "" : domain.str(); }
@@ -220,7 +220,8 @@ void kimi::onnx::printOnnxSupport(raw_ostream &os) {
   for (const OpEntry *entry : OpTable::get().entries()) {
     if (entry->domain != domain) {
       domain = entry->domain;
-      os << "\n## " << (domain.empty() ? "ai.onnx" : domain) << "\n\n| operator | since opset | limits |\n|---|---|---|\n";
+      os << "\n## " << (domain.empty() ? "ai.onnx" : domain)
+         << "\n\n| operator | since opset | limits |\n|---|---|---|\n";
     }
     os << "| " << entry->name << " | " << entry->since << " | " << entry->note << " |\n";
   }

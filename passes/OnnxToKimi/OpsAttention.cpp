@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 #include <cmath>
 #include <limits>
 
@@ -140,15 +140,14 @@ static Tensor combineMask(BuildContext &c, const AttentionShape &s, const Mask &
   }
   Value past = c.index(s.past), queries = c.index(s.queries);
   return c.mapIndexed(
-      inputs, shape, additive ? single : truth,
-      [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange e) {
+      inputs, shape, additive ? single : truth, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange e) {
         Value seen = integerConstant(b, loc, truth, 1);
         auto require = [&](Value condition) { seen = arith::AndIOp::create(b, loc, seen, condition); };
         auto less = [&](Value x, Value y, bool orEqual) -> Value {
           return arith::CmpIOp::create(b, loc, orEqual ? arith::CmpIPredicate::sle : arith::CmpIPredicate::slt, x, y);
         };
-        Value length = mask.lengths ? arith::IndexCastOp::create(b, loc, b.getIndexType(), e[lengthAt]).getResult()
-                                    : Value();
+        Value length =
+            mask.lengths ? arith::IndexCastOp::create(b, loc, b.getIndexType(), e[lengthAt]).getResult() : Value();
         if (length) {
           require(less(at[3], length, false));
         }
@@ -240,10 +239,10 @@ static LogicalResult buildAttention(BuildContext &c) {
   }
   Shape shape = {s.batch, s.queryHeads, s.queries, s.valueSize};
   auto type = tensorType(shape, storageType(q.type));
-  Value result = AttentionOp::create(c.b, c.loc, type, c.value(q), c.value(k), c.value(v), maskValue,
-                                     direct ? c.b.getUnitAttr() : UnitAttr(),
-                                     c.b.getF32FloatAttr(static_cast<float>(scale)),
-                                     c.b.getF32FloatAttr(static_cast<float>(c.node.getFloat("softcap", 0.0))));
+  Value result =
+      AttentionOp::create(c.b, c.loc, type, c.value(q), c.value(k), c.value(v), maskValue,
+                          direct ? c.b.getUnitAttr() : UnitAttr(), c.b.getF32FloatAttr(static_cast<float>(scale)),
+                          c.b.getF32FloatAttr(static_cast<float>(c.node.getFloat("softcap", 0.0))));
   Tensor out = c.wrap(result, shape, q.type);
   if (s.packed) {
     out = c.reshape(c.transpose(out, {0, 2, 1, 3}), {s.batch, s.queries, s.queryHeads * s.valueSize});
@@ -330,8 +329,8 @@ static LogicalResult buildRotary(BuildContext &c) {
     Value theirs = load(source, {at[0], at[1], at[2], other});
     Value along = arith::MulFOp::create(b, loc, mine, cosValue);
     Value across = arith::MulFOp::create(b, loc, theirs, sinValue);
-    Value turned = choose(first, arith::SubFOp::create(b, loc, along, across),
-                          arith::AddFOp::create(b, loc, along, across));
+    Value turned =
+        choose(first, arith::SubFOp::create(b, loc, along, across), arith::AddFOp::create(b, loc, along, across));
     return castElement(b, loc, choose(inside, turned, mine), wide, x.type);
   });
   c.give(c.reshape(y, *c.result().shape));

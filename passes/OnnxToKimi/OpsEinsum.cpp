@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 #include <map>
 
 using namespace mlir;
@@ -14,8 +14,8 @@ using namespace kimi;
 using namespace kimi::onnx;
 
 namespace {
-/// An equation with its labels numbered: result labels first, summed labels after them. An ellipsis stands for labels of
-/// its own, one for each axis that it covers.
+/// An equation with its labels numbered: result labels first, summed labels after them. An ellipsis stands for labels
+/// of its own, one for each axis that it covers.
 struct Equation {
   SmallVector<SmallVector<int64_t>> inputs;
   Shape extents; // of every label
@@ -158,20 +158,20 @@ static LogicalResult buildEinsum(BuildContext &c) {
   }
   maps.push_back(AffineMap::get(rank, 0, outputs, c.b.getContext()));
   Value zero = linalg::FillOp::create(c.b, c.loc, c.constant(storageType(sum), 0), c.empty(shape, sum)).getResult(0);
-  auto generic = linalg::GenericOp::create(
-      c.b, c.loc, TypeRange(zero.getType()), operands, ValueRange(zero), maps, iterators,
-      [&](OpBuilder &b, Location loc, ValueRange e) {
-        bool isFloat = isa<FloatType>(sum);
-        Value term = widenElement(b, loc, e[0]);
-        for (Value next : e.drop_front().drop_back()) {
-          Value factor = widenElement(b, loc, next);
-          term = isFloat ? arith::MulFOp::create(b, loc, term, factor).getResult()
-                         : arith::MulIOp::create(b, loc, term, factor).getResult();
-        }
-        Value total = isFloat ? arith::AddFOp::create(b, loc, e.back(), term).getResult()
-                              : arith::AddIOp::create(b, loc, e.back(), term).getResult();
-        linalg::YieldOp::create(b, loc, total);
-      });
+  auto generic = linalg::GenericOp::create(c.b, c.loc, TypeRange(zero.getType()), operands, ValueRange(zero), maps,
+                                           iterators, [&](OpBuilder &b, Location loc, ValueRange e) {
+                                             bool isFloat = isa<FloatType>(sum);
+                                             Value term = widenElement(b, loc, e[0]);
+                                             for (Value next : e.drop_front().drop_back()) {
+                                               Value factor = widenElement(b, loc, next);
+                                               term = isFloat ? arith::MulFOp::create(b, loc, term, factor).getResult()
+                                                              : arith::MulIOp::create(b, loc, term, factor).getResult();
+                                             }
+                                             Value total =
+                                                 isFloat ? arith::AddFOp::create(b, loc, e.back(), term).getResult()
+                                                         : arith::AddIOp::create(b, loc, e.back(), term).getResult();
+                                             linalg::YieldOp::create(b, loc, total);
+                                           });
   c.give(c.cast(c.wrap(generic.getResult(0), shape, sum), type));
   return success();
 }

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/BuildContext.h"
-#include "passes/OnnxToKimi/Elementwise.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/OnnxToKimi/BuildContext.h"
+#include "passes/OnnxToKimi/Elementwise.h"
 #include <cmath>
 
 using namespace mlir;
@@ -71,8 +71,7 @@ static Value arithmetic(ScalarContext &s, ValueRange x) {
 
 template <typename FloatOp, typename SignedOp, typename UnsignedOp>
 static Value bySign(ScalarContext &s, ValueRange x) {
-  return s.isUnsigned() ? UnsignedOp::create(s.b, s.loc, x[0], x[1]).getResult()
-                        : arithmetic<FloatOp, SignedOp>(s, x);
+  return s.isUnsigned() ? UnsignedOp::create(s.b, s.loc, x[0], x[1]).getResult() : arithmetic<FloatOp, SignedOp>(s, x);
 }
 
 /// A divisor that neither traps nor overflows: 1 in place of 0 (and, for signed integers, of -1).
@@ -98,7 +97,8 @@ static Value emitDiv(ScalarContext &s, ValueRange x) {
     return arith::DivUIOp::create(s.b, s.loc, x[0], divisor);
   }
   Value quotient = arith::DivSIOp::create(s.b, s.loc, x[0], divisor);
-  Value zero = integerConstant(s.b, s.loc, x[0].getType(), 0), minusOne = integerConstant(s.b, s.loc, x[0].getType(), -1);
+  Value zero = integerConstant(s.b, s.loc, x[0].getType(), 0),
+        minusOne = integerConstant(s.b, s.loc, x[0].getType(), -1);
   Value negated = arith::SubIOp::create(s.b, s.loc, zero, x[0]);
   Value byMinusOne = arith::CmpIOp::create(s.b, s.loc, arith::CmpIPredicate::eq, x[1], minusOne);
   return arith::SelectOp::create(s.b, s.loc, byMinusOne, negated, quotient);
@@ -224,30 +224,46 @@ void kimi::onnx::registerElementwiseOps(OpTable &table) {
     add(std::move(op));
   };
 
-  binary("Add", 7, kNumber, arithmetic<arith::AddFOp, arith::AddIOp>, [](NodeOp, Dims x) -> Host { return x[0] + x[1]; },
-         [](NodeOp, Reals x) { return x[0] + x[1]; });
-  binary("Sub", 7, kNumber, arithmetic<arith::SubFOp, arith::SubIOp>, [](NodeOp, Dims x) -> Host { return x[0] - x[1]; },
-         [](NodeOp, Reals x) { return x[0] - x[1]; });
-  binary("Mul", 7, kNumber, arithmetic<arith::MulFOp, arith::MulIOp>, [](NodeOp, Dims x) -> Host { return x[0] * x[1]; },
-         [](NodeOp, Reals x) { return x[0] * x[1]; });
+  binary(
+      "Add", 7, kNumber, arithmetic<arith::AddFOp, arith::AddIOp>, [](NodeOp, Dims x) -> Host { return x[0] + x[1]; },
+      [](NodeOp, Reals x) { return x[0] + x[1]; });
+  binary(
+      "Sub", 7, kNumber, arithmetic<arith::SubFOp, arith::SubIOp>, [](NodeOp, Dims x) -> Host { return x[0] - x[1]; },
+      [](NodeOp, Reals x) { return x[0] - x[1]; });
+  binary(
+      "Mul", 7, kNumber, arithmetic<arith::MulFOp, arith::MulIOp>, [](NodeOp, Dims x) -> Host { return x[0] * x[1]; },
+      [](NodeOp, Reals x) { return x[0] * x[1]; });
   binary("Div", 7, kNumber, emitDiv, hostDiv, [](NodeOp, Reals x) { return x[0] / x[1]; });
   binary("Mod", 10, kNumber, emitMod, hostMod, [](NodeOp, Reals x) { return std::fmod(x[0], x[1]); });
   binary("Pow", 7, kNumber, emitPow, hostPow, [](NodeOp, Reals x) { return std::pow(x[0], x[1]); });
 
-  compare("Equal", 7, kAnyElement, comparison(Real::OEQ, Whole::eq, Whole::eq), [](NodeOp, Dims x) -> Host { return SymbolicDim::eq(x[0], x[1]); },
-          [](NodeOp, Reals x) { return x[0] == x[1] ? 1.0 : 0.0; });
-  compare("Less", 9, kNumber, comparison(Real::OLT, Whole::slt, Whole::ult), [](NodeOp, Dims x) -> Host { return SymbolicDim::lt(x[0], x[1]); },
-          [](NodeOp, Reals x) { return x[0] < x[1] ? 1.0 : 0.0; });
-  compare("LessOrEqual", 12, kNumber, comparison(Real::OLE, Whole::sle, Whole::ule), [](NodeOp, Dims x) -> Host { return SymbolicDim::le(x[0], x[1]); },
-          [](NodeOp, Reals x) { return x[0] <= x[1] ? 1.0 : 0.0; });
-  compare("Greater", 9, kNumber, comparison(Real::OGT, Whole::sgt, Whole::ugt), [](NodeOp, Dims x) -> Host { return SymbolicDim::lt(x[1], x[0]); },
-          [](NodeOp, Reals x) { return x[0] > x[1] ? 1.0 : 0.0; });
-  compare("GreaterOrEqual", 12, kNumber, comparison(Real::OGE, Whole::sge, Whole::uge), [](NodeOp, Dims x) -> Host { return SymbolicDim::le(x[1], x[0]); },
-          [](NodeOp, Reals x) { return x[0] >= x[1] ? 1.0 : 0.0; });
+  compare(
+      "Equal", 7, kAnyElement, comparison(Real::OEQ, Whole::eq, Whole::eq),
+      [](NodeOp, Dims x) -> Host { return SymbolicDim::eq(x[0], x[1]); },
+      [](NodeOp, Reals x) { return x[0] == x[1] ? 1.0 : 0.0; });
+  compare(
+      "Less", 9, kNumber, comparison(Real::OLT, Whole::slt, Whole::ult),
+      [](NodeOp, Dims x) -> Host { return SymbolicDim::lt(x[0], x[1]); },
+      [](NodeOp, Reals x) { return x[0] < x[1] ? 1.0 : 0.0; });
+  compare(
+      "LessOrEqual", 12, kNumber, comparison(Real::OLE, Whole::sle, Whole::ule),
+      [](NodeOp, Dims x) -> Host { return SymbolicDim::le(x[0], x[1]); },
+      [](NodeOp, Reals x) { return x[0] <= x[1] ? 1.0 : 0.0; });
+  compare(
+      "Greater", 9, kNumber, comparison(Real::OGT, Whole::sgt, Whole::ugt),
+      [](NodeOp, Dims x) -> Host { return SymbolicDim::lt(x[1], x[0]); },
+      [](NodeOp, Reals x) { return x[0] > x[1] ? 1.0 : 0.0; });
+  compare(
+      "GreaterOrEqual", 12, kNumber, comparison(Real::OGE, Whole::sge, Whole::uge),
+      [](NodeOp, Dims x) -> Host { return SymbolicDim::le(x[1], x[0]); },
+      [](NodeOp, Reals x) { return x[0] >= x[1] ? 1.0 : 0.0; });
   compare("And", 7, kBool, emitBits<arith::AndIOp>, [](NodeOp, Dims x) -> Host { return x[0] * x[1]; }, nullptr);
-  compare("Or", 7, kBool, emitBits<arith::OrIOp>, [](NodeOp, Dims x) -> Host { return x[0] + x[1] - x[0] * x[1]; }, nullptr);
-  compare("Xor", 7, kBool, emitBits<arith::XOrIOp>,
-          [](NodeOp, Dims x) -> Host { return x[0] + x[1] - x[0] * x[1] * SymbolicDim(2); }, nullptr);
+  compare(
+      "Or", 7, kBool, emitBits<arith::OrIOp>, [](NodeOp, Dims x) -> Host { return x[0] + x[1] - x[0] * x[1]; },
+      nullptr);
+  compare(
+      "Xor", 7, kBool, emitBits<arith::XOrIOp>,
+      [](NodeOp, Dims x) -> Host { return x[0] + x[1] - x[0] * x[1] * SymbolicDim(2); }, nullptr);
   compare("Not", 1, kBool, emitNot, [](NodeOp, Dims x) -> Host { return SymbolicDim(1) - x[0]; }, nullptr);
 
   ElementwiseOp where{"Where", 9, kAnyElement};
@@ -269,15 +285,18 @@ void kimi::onnx::registerElementwiseOps(OpTable &table) {
     op.real = std::move(real);
     return op;
   };
-  add(fold("Max", kNumber, true, bySign<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>,
-           [](NodeOp, Dims x) -> Host { return SymbolicDim::max(x[0], x[1]); },
-           [](NodeOp, Reals x) { return std::isnan(x[0]) || x[0] > x[1] ? x[0] : x[1]; }));
-  add(fold("Min", kNumber, true, bySign<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>,
-           [](NodeOp, Dims x) -> Host { return SymbolicDim::min(x[0], x[1]); },
-           [](NodeOp, Reals x) { return std::isnan(x[0]) || x[0] < x[1] ? x[0] : x[1]; }));
+  add(fold(
+      "Max", kNumber, true, bySign<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>,
+      [](NodeOp, Dims x) -> Host { return SymbolicDim::max(x[0], x[1]); },
+      [](NodeOp, Reals x) { return std::isnan(x[0]) || x[0] > x[1] ? x[0] : x[1]; }));
+  add(fold(
+      "Min", kNumber, true, bySign<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>,
+      [](NodeOp, Dims x) -> Host { return SymbolicDim::min(x[0], x[1]); },
+      [](NodeOp, Reals x) { return std::isnan(x[0]) || x[0] < x[1] ? x[0] : x[1]; }));
   EmitFn plus = arithmetic<arith::AddFOp, arith::AddIOp>;
-  add(fold("Sum", kNumber, false, plus, [](NodeOp, Dims x) -> Host { return x[0] + x[1]; },
-           [](NodeOp, Reals x) { return x[0] + x[1]; }));
+  add(fold(
+      "Sum", kNumber, false, plus, [](NodeOp, Dims x) -> Host { return x[0] + x[1]; },
+      [](NodeOp, Reals x) { return x[0] + x[1]; }));
   ElementwiseOp mean = fold("Mean", kFloat, false, plus, nullptr, nullptr);
   mean.finish = emitMean;
   add(std::move(mean));

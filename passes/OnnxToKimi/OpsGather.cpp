@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -138,17 +138,17 @@ static LogicalResult buildGatherND(BuildContext &c) {
     extents.push_back(c.index(data.shape[batch + i]));
   }
   bool isUnsigned = indices.isUnsigned();
-  c.give(c.mapIndexed({}, *c.result().shape, data.type,
-                      [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange) {
-                        SmallVector<Value> from(at.take_front(batch));
-                        for (int64_t i = 0; i < depth; ++i) {
-                          SmallVector<Value> row(at.take_front(rows));
-                          row.push_back(arith::ConstantIndexOp::create(b, loc, i));
-                          from.push_back(clampPosition(b, loc, c.read(b, loc, positions, row), isUnsigned, extents[i]));
-                        }
-                        llvm::append_range(from, at.drop_front(rows));
-                        return c.read(b, loc, source, from);
-                      }));
+  c.give(
+      c.mapIndexed({}, *c.result().shape, data.type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange) {
+        SmallVector<Value> from(at.take_front(batch));
+        for (int64_t i = 0; i < depth; ++i) {
+          SmallVector<Value> row(at.take_front(rows));
+          row.push_back(arith::ConstantIndexOp::create(b, loc, i));
+          from.push_back(clampPosition(b, loc, c.read(b, loc, positions, row), isUnsigned, extents[i]));
+        }
+        llvm::append_range(from, at.drop_front(rows));
+        return c.read(b, loc, source, from);
+      }));
   return success();
 }
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -92,42 +92,42 @@ static LogicalResult buildPad(BuildContext &c) {
   } else if (constant) {
     inputs.push_back(c.full(Shape(), x.type, c.node.getFloat("value", 0.0)));
   }
-  c.give(c.mapIndexed(inputs, *c.result().shape, x.type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at,
-                                                             ValueRange e) {
-    Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
-    Value inside = integerConstant(b, loc, b.getI1Type(), 1);
-    auto floorMod = [&](Value value, Value by) -> Value {
-      Value safe = arith::MaxSIOp::create(b, loc, by, one);
-      Value rest = arith::RemSIOp::create(b, loc, value, safe);
-      Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, rest, zero);
-      return arith::SelectOp::create(b, loc, negative, arith::AddIOp::create(b, loc, rest, safe), rest);
-    };
-    SmallVector<Value> from;
-    for (auto [axis, extent] : llvm::enumerate(extents)) {
-      if (pads[axis].is(0) && pads[axis + extents.size()].is(0)) {
-        from.push_back(at[axis]);
-        continue;
-      }
-      Value position = arith::SubIOp::create(b, loc, at[axis], starts[axis]);
-      Value last = arith::SubIOp::create(b, loc, extent, one);
-      if (constant) {
-        Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, position, zero);
-        Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, position, extent);
-        inside = arith::AndIOp::create(b, loc, inside, arith::AndIOp::create(b, loc, low, high));
-      } else if (mode == "wrap") {
-        position = floorMod(position, extent);
-      } else if (mode == "reflect") {
-        // Back and forth with a period of 2 (n - 1), the ends not repeated.
-        Value period = arith::AddIOp::create(b, loc, last, last);
-        Value phase = floorMod(position, period);
-        position = arith::MinSIOp::create(b, loc, phase, arith::SubIOp::create(b, loc, period, phase));
-      }
-      position = arith::MinSIOp::create(b, loc, position, last);
-      from.push_back(arith::MaxSIOp::create(b, loc, position, zero));
-    }
-    Value element = c.read(b, loc, source, from);
-    return constant ? arith::SelectOp::create(b, loc, inside, element, e[0]).getResult() : element;
-  }));
+  c.give(c.mapIndexed(
+      inputs, *c.result().shape, x.type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange e) {
+        Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
+        Value inside = integerConstant(b, loc, b.getI1Type(), 1);
+        auto floorMod = [&](Value value, Value by) -> Value {
+          Value safe = arith::MaxSIOp::create(b, loc, by, one);
+          Value rest = arith::RemSIOp::create(b, loc, value, safe);
+          Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, rest, zero);
+          return arith::SelectOp::create(b, loc, negative, arith::AddIOp::create(b, loc, rest, safe), rest);
+        };
+        SmallVector<Value> from;
+        for (auto [axis, extent] : llvm::enumerate(extents)) {
+          if (pads[axis].is(0) && pads[axis + extents.size()].is(0)) {
+            from.push_back(at[axis]);
+            continue;
+          }
+          Value position = arith::SubIOp::create(b, loc, at[axis], starts[axis]);
+          Value last = arith::SubIOp::create(b, loc, extent, one);
+          if (constant) {
+            Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, position, zero);
+            Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, position, extent);
+            inside = arith::AndIOp::create(b, loc, inside, arith::AndIOp::create(b, loc, low, high));
+          } else if (mode == "wrap") {
+            position = floorMod(position, extent);
+          } else if (mode == "reflect") {
+            // Back and forth with a period of 2 (n - 1), the ends not repeated.
+            Value period = arith::AddIOp::create(b, loc, last, last);
+            Value phase = floorMod(position, period);
+            position = arith::MinSIOp::create(b, loc, phase, arith::SubIOp::create(b, loc, period, phase));
+          }
+          position = arith::MinSIOp::create(b, loc, position, last);
+          from.push_back(arith::MaxSIOp::create(b, loc, position, zero));
+        }
+        Value element = c.read(b, loc, source, from);
+        return constant ? arith::SelectOp::create(b, loc, inside, element, e[0]).getResult() : element;
+      }));
   return success();
 }
 
@@ -175,8 +175,8 @@ static LogicalResult inferBlocks(InferContext &c, bool toSpace) {
   if (toSpace) {
     c.setOut(ValueInfo(c.in(0).elementType, {x[0], SymbolicDim::floorDiv(x[1], area), x[2] * block, x[3] * block}));
   } else {
-    c.setOut(ValueInfo(c.in(0).elementType, {x[0], x[1] * area, SymbolicDim::floorDiv(x[2], block),
-                                             SymbolicDim::floorDiv(x[3], block)}));
+    c.setOut(ValueInfo(c.in(0).elementType,
+                       {x[0], x[1] * area, SymbolicDim::floorDiv(x[2], block), SymbolicDim::floorDiv(x[3], block)}));
   }
   return success();
 }

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/OnnxToKimi/BuildContext.h"
-#include "passes/OnnxToKimi/Elementwise.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/OnnxToKimi/BuildContext.h"
+#include "passes/OnnxToKimi/Elementwise.h"
 #include <cmath>
 
 using namespace mlir;
@@ -86,9 +86,8 @@ static Value emitSign(ScalarContext &s, ValueRange x) {
   Value zero = number(0);
   Value isZero = arith::CmpIOp::create(s.b, s.loc, arith::CmpIPredicate::eq, x[0], zero);
   Value isNegative = arith::CmpIOp::create(s.b, s.loc, arith::CmpIPredicate::slt, x[0], zero);
-  Value signedOne = s.isUnsigned()
-                        ? number(1)
-                        : arith::SelectOp::create(s.b, s.loc, isNegative, number(-1), number(1)).getResult();
+  Value signedOne =
+      s.isUnsigned() ? number(1) : arith::SelectOp::create(s.b, s.loc, isNegative, number(-1), number(1)).getResult();
   return arith::SelectOp::create(s.b, s.loc, isZero, zero, signedOne);
 }
 
@@ -213,8 +212,8 @@ void kimi::onnx::registerMathOps(OpTable &table) {
     addElementwise(table, std::move(op));
   };
   auto formula = [&](const char *name, int64_t since, Real (*emit)(Real), const char *domain = "") {
-    unary(name, since, kFloat, [emit](ScalarContext &s, ValueRange x) { return emit(Real{s, x[0]}).v; }, nullptr,
-          domain);
+    unary(
+        name, since, kFloat, [emit](ScalarContext &s, ValueRange x) { return emit(Real{s, x[0]}).v; }, nullptr, domain);
   };
   unary("Abs", 6, kNumber, emitAbs, [](NodeOp, Reals x) { return std::abs(x[0]); });
   ElementwiseOp neg{"Neg", 6, kNumber};
@@ -236,8 +235,9 @@ void kimi::onnx::registerMathOps(OpTable &table) {
 
   auto direct = [&](const char *name, int64_t since, auto op, RealFn real = nullptr) {
     using OpTy = decltype(op);
-    unary(name, since, kFloat,
-          [](ScalarContext &s, ValueRange x) -> Value { return OpTy::create(s.b, s.loc, x[0]); }, std::move(real));
+    unary(
+        name, since, kFloat, [](ScalarContext &s, ValueRange x) -> Value { return OpTy::create(s.b, s.loc, x[0]); },
+        std::move(real));
   };
   direct("Sqrt", 6, math::SqrtOp(), [](NodeOp, Reals x) { return std::sqrt(x[0]); });
   direct("Exp", 6, math::ExpOp(), [](NodeOp, Reals x) { return std::exp(x[0]); });
@@ -258,21 +258,20 @@ void kimi::onnx::registerMathOps(OpTable &table) {
   direct("Asinh", 9, math::AsinhOp());
   direct("Acosh", 9, math::AcoshOp());
   direct("Atanh", 9, math::AtanhOp());
-  unary("Reciprocal", 6, kFloat,
-        [](ScalarContext &s, ValueRange x) -> Value {
-          return arith::DivFOp::create(s.b, s.loc, s.constant(x[0], 1.0), x[0]);
-        },
-        [](NodeOp, Reals x) { return 1.0 / x[0]; });
+  unary(
+      "Reciprocal", 6, kFloat,
+      [](ScalarContext &s, ValueRange x) -> Value {
+        return arith::DivFOp::create(s.b, s.loc, s.constant(x[0], 1.0), x[0]);
+      },
+      [](NodeOp, Reals x) { return 1.0 / x[0]; });
   formula("Sigmoid", 6, [](Real x) { return x.sigmoid(); });
   formula("Softplus", 1, [](Real x) { return x.softplus(); });
   formula("Softsign", 1, [](Real x) { return x / (x.apply<math::AbsFOp>() + 1.0); });
   formula("Mish", 18, [](Real x) { return x * x.softplus().tanh(); });
   formula("Swish", 24, [](Real x) { return x * (x * x.attr("alpha", 1.0)).sigmoid(); });
-  formula("LeakyRelu", 6,
-          [](Real x) { return x.select(x.less(x.constant(0.0)), x * x.attr("alpha", 0.01), x); });
-  formula("Elu", 6, [](Real x) {
-    return x.select(x.less(x.constant(0.0)), (x.exp() - 1.0) * x.attr("alpha", 1.0), x);
-  });
+  formula("LeakyRelu", 6, [](Real x) { return x.select(x.less(x.constant(0.0)), x * x.attr("alpha", 0.01), x); });
+  formula("Elu", 6,
+          [](Real x) { return x.select(x.less(x.constant(0.0)), (x.exp() - 1.0) * x.attr("alpha", 1.0), x); });
   formula("Selu", 6, [](Real x) {
     Real alpha = x.attr("alpha", 1.67326319217681884765625), gamma = x.attr("gamma", 1.05070102214813232421875);
     return gamma * x.select(x.constant(0.0).less(x), x, (x.exp() - 1.0) * alpha);
@@ -284,11 +283,9 @@ void kimi::onnx::registerMathOps(OpTable &table) {
   formula("HardSigmoid", 6, [](Real x) {
     return (x * x.attr("alpha", 0.2) + x.attr("beta", 0.5)).min(x.constant(1.0)).max(x.constant(0.0));
   });
-  formula("HardSwish", 14, [](Real x) {
-    return x * (x * (1.0 / 6.0) + 0.5).min(x.constant(1.0)).max(x.constant(0.0));
-  });
-  formula("ThresholdedRelu", 10,
-          [](Real x) { return x.select(x.attr("alpha", 1.0).less(x), x, x.constant(0.0)); });
+  formula("HardSwish", 14,
+          [](Real x) { return x * (x * (1.0 / 6.0) + 0.5).min(x.constant(1.0)).max(x.constant(0.0)); });
+  formula("ThresholdedRelu", 10, [](Real x) { return x.select(x.attr("alpha", 1.0).less(x), x, x.constant(0.0)); });
   formula("Shrink", 9, [](Real x) {
     Real lambda = x.attr("lambd", 0.5), bias = x.attr("bias", 0.0);
     Real high = x.select(lambda.less(x), x - bias, x.constant(0.0));

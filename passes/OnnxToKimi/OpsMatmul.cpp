@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -105,7 +105,8 @@ static LogicalResult buildMatMul(BuildContext &c) {
   if (b.rank() == 1) {
     b = c.reshape(b, {b.shape[0], 1});
   }
-  Shape loops = broadcastShapes(ArrayRef<SymbolicDim>(a.shape).drop_back(2), ArrayRef<SymbolicDim>(b.shape).drop_back(2));
+  Shape loops =
+      broadcastShapes(ArrayRef<SymbolicDim>(a.shape).drop_back(2), ArrayRef<SymbolicDim>(b.shape).drop_back(2));
   int64_t batch = static_cast<int64_t>(loops.size());
   SymbolicDim inner = a.shape.back().isConstant() ? a.shape.back() : b.shape[b.rank() - 2];
   Value left = c.value(a), right = c.value(b);
@@ -182,9 +183,9 @@ static LogicalResult buildGemm(BuildContext &c) {
     Shape loops = {shape[0], shape[1], a.shape[1]};
     Tensor rows = c.reshape(a, {a.shape[0], 1, a.shape[1]});
     Tensor columns = c.reshape(c.transpose(right, {1, 0}), {1, shape[1], right.shape[0]});
-    product = c.reduce({rows, columns}, loops, {2}, sum, c.constant(storageType(sum), 0),
-                       [](OpBuilder &b, Location loc, ValueRange e) { return multiply(b, loc, e[0], e[1]); },
-                       accumulate);
+    product = c.reduce(
+        {rows, columns}, loops, {2}, sum, c.constant(storageType(sum), 0),
+        [](OpBuilder &b, Location loc, ValueRange e) { return multiply(b, loc, e[0], e[1]); }, accumulate);
   }
   if (!addend && alpha == 1.0) {
     c.give(c.cast(*product, type));

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 
 using namespace mlir;
 using namespace kimi;

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -66,8 +66,8 @@ static Tensor meanOf(BuildContext &c, ArrayRef<Tensor> inputs, const Tensor &x, 
     count = count * kept[axis];
     kept[axis] = 1;
   }
-  Value elements = arith::UIToFPOp::create(
-      c.b, c.loc, single, arith::IndexCastUIOp::create(c.b, c.loc, c.b.getI64Type(), c.index(count)));
+  Value elements = arith::UIToFPOp::create(c.b, c.loc, single,
+                                           arith::IndexCastUIOp::create(c.b, c.loc, c.b.getI64Type(), c.index(count)));
   Tensor mean = c.map({sum}, sum.shape, single, [&](OpBuilder &b, Location loc, ValueRange e) -> Value {
     return arith::DivFOp::create(b, loc, e[0], elements);
   });

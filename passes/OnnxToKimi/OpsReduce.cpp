@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/BuildContext.h"
-#include "passes/OnnxToKimi/Elementwise.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/OnnxToKimi/BuildContext.h"
+#include "passes/OnnxToKimi/Elementwise.h"
 #include <limits>
 
 using namespace mlir;
@@ -216,8 +216,9 @@ static BuildFn reduction(Kind kind) {
 
 void kimi::onnx::registerReduceOps(OpTable &table) {
   auto add = [&](StringRef name, Kind kind, HostCombine combine = nullptr) {
-    table.add(name, 1, [combine](InferContext &c) { return inferReduce(c, combine); }, reduction(kind),
-              "axes must be constant");
+    table.add(
+        name, 1, [combine](InferContext &c) { return inferReduce(c, combine); }, reduction(kind),
+        "axes must be constant");
   };
   add("ReduceSum", Kind::Sum, sum);
   add("ReduceProd", Kind::Prod, product);

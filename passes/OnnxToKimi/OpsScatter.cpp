@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -146,8 +146,8 @@ static LogicalResult inferTensorScatter(InferContext &c) {
   return success();
 }
 
-/// Row s of the cache comes from row s - start[batch] of the update (modulo the cache's extent if circular), where it has
-/// one.
+/// Row s of the cache comes from row s - start[batch] of the update (modulo the cache's extent if circular), where it
+/// has one.
 static LogicalResult buildTensorScatter(BuildContext &c) {
   Tensor cache = c.input(0), update = c.input(1);
   int64_t axis = *c.axis(c.node.getInt("axis", -2), cache.rank());
@@ -159,24 +159,24 @@ static LogicalResult buildTensorScatter(BuildContext &c) {
     inputs.push_back(c.reshape(c.input(2), spread));
   }
   Value source = c.value(update), rows = c.index(update.shape[axis]), capacity = c.index(cache.shape[axis]);
-  c.give(c.mapIndexed(inputs, cache.shape, cache.type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at,
-                                                           ValueRange e) {
-    Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
-    Value start = e.size() > 1 ? arith::IndexCastOp::create(b, loc, b.getIndexType(), e[1]).getResult() : zero;
-    Value row = arith::SubIOp::create(b, loc, at[axis], start);
-    if (circular) {
-      Value rest = arith::RemSIOp::create(b, loc, row, capacity);
-      Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, rest, zero);
-      row = arith::SelectOp::create(b, loc, negative, arith::AddIOp::create(b, loc, rest, capacity), rest);
-    }
-    Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, zero);
-    Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, row, rows);
-    SmallVector<Value> from(at);
-    Value last = arith::SubIOp::create(b, loc, rows, one);
-    from[axis] = arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, row, last), zero);
-    Value fresh = c.read(b, loc, source, from);
-    return arith::SelectOp::create(b, loc, arith::AndIOp::create(b, loc, low, high), fresh, e[0]).getResult();
-  }));
+  c.give(
+      c.mapIndexed(inputs, cache.shape, cache.type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange e) {
+        Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
+        Value start = e.size() > 1 ? arith::IndexCastOp::create(b, loc, b.getIndexType(), e[1]).getResult() : zero;
+        Value row = arith::SubIOp::create(b, loc, at[axis], start);
+        if (circular) {
+          Value rest = arith::RemSIOp::create(b, loc, row, capacity);
+          Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, rest, zero);
+          row = arith::SelectOp::create(b, loc, negative, arith::AddIOp::create(b, loc, rest, capacity), rest);
+        }
+        Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, zero);
+        Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, row, rows);
+        SmallVector<Value> from(at);
+        Value last = arith::SubIOp::create(b, loc, rows, one);
+        from[axis] = arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, row, last), zero);
+        Value fresh = c.read(b, loc, source, from);
+        return arith::SelectOp::create(b, loc, arith::AndIOp::create(b, loc, low, high), fresh, e[0]).getResult();
+      }));
   return success();
 }
 
@@ -219,8 +219,8 @@ static LogicalResult buildOneHot(BuildContext &c) {
                         Value zero = arith::ConstantIndexOp::create(b, loc, 0);
                         Value one = arith::ConstantIndexOp::create(b, loc, 1);
                         Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, zero);
-                        Value counted = arith::SelectOp::create(
-                            b, loc, negative, arith::AddIOp::create(b, loc, index, depth), index);
+                        Value counted = arith::SelectOp::create(b, loc, negative,
+                                                                arith::AddIOp::create(b, loc, index, depth), index);
                         Value hot = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, counted, at[axis]);
                         return c.read(b, loc, pair, arith::SelectOp::create(b, loc, hot, one, zero).getResult());
                       }));

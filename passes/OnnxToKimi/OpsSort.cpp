@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/BuildContext.h"
-#include "passes/OnnxToKimi/Elementwise.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/OnnxToKimi/BuildContext.h"
+#include "passes/OnnxToKimi/Elementwise.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -159,8 +159,8 @@ static LogicalResult buildTopK(BuildContext &c) {
             Value beyond = arith::CmpIOp::create(bb, l, arith::CmpIPredicate::sgt, index, placed[1]);
             Value notSooner = arith::SelectOp::create(bb, l, sooner, integerConstant(bb, l, bb.getI1Type(), 0), beyond);
             Value open = arith::OrIOp::create(bb, l, isFirst, arith::OrIOp::create(bb, l, later, notSooner));
-            Value better = arith::OrIOp::create(bb, l, equal(bb, found[1], none),
-                                                precedes(bb, l, item, found[0], type, largest));
+            Value better =
+                arith::OrIOp::create(bb, l, equal(bb, found[1], none), precedes(bb, l, item, found[0], type, largest));
             Value take = arith::AndIOp::create(bb, l, open, better);
             return {arith::SelectOp::create(bb, l, take, item, found[0]),
                     arith::SelectOp::create(bb, l, take, index, found[1])};
@@ -209,20 +209,20 @@ static BuildFn argExtreme(bool largest) {
       Value in = arguments[0], out = arguments[1], row = arguments[2];
       SmallVector<Value> position = rowPosition(b, loc, in, row, axis);
       Value extent = memref::DimOp::create(b, loc, in, axis), zero = arith::ConstantIndexOp::create(b, loc, 0);
-      scf::ForOp best = loop(
-          b, loc, extent, {scalarConstant(b, loc, element, 0), zero},
-          [&](OpBuilder &inner, Location l, Value index, ValueRange found) -> SmallVector<Value> {
-            Value item = memref::LoadOp::create(inner, l, in, at(position, axis, index));
-            Value better = precedes(inner, l, item, found[0], type, largest);
-            if (last) {
-              Value worse = precedes(inner, l, found[0], item, type, largest);
-              better = arith::XOrIOp::create(inner, l, worse, integerConstant(inner, l, inner.getI1Type(), 1));
-            }
-            Value first = arith::CmpIOp::create(inner, l, arith::CmpIPredicate::eq, index, zero);
-            Value take = arith::OrIOp::create(inner, l, first, better);
-            return {arith::SelectOp::create(inner, l, take, item, found[0]),
-                    arith::SelectOp::create(inner, l, take, index, found[1])};
-          });
+      scf::ForOp best =
+          loop(b, loc, extent, {scalarConstant(b, loc, element, 0), zero},
+               [&](OpBuilder &inner, Location l, Value index, ValueRange found) -> SmallVector<Value> {
+                 Value item = memref::LoadOp::create(inner, l, in, at(position, axis, index));
+                 Value better = precedes(inner, l, item, found[0], type, largest);
+                 if (last) {
+                   Value worse = precedes(inner, l, found[0], item, type, largest);
+                   better = arith::XOrIOp::create(inner, l, worse, integerConstant(inner, l, inner.getI1Type(), 1));
+                 }
+                 Value first = arith::CmpIOp::create(inner, l, arith::CmpIPredicate::eq, index, zero);
+                 Value take = arith::OrIOp::create(inner, l, first, better);
+                 return {arith::SelectOp::create(inner, l, take, item, found[0]),
+                         arith::SelectOp::create(inner, l, take, index, found[1])};
+               });
       Value index = arith::IndexCastOp::create(b, loc, b.getI64Type(), best.getResult(1));
       memref::StoreOp::create(b, loc, index, out, at(position, axis, zero));
     };

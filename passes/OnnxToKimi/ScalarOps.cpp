@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/OnnxToKimi/BuildContext.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/OnnxToKimi/BuildContext.h"
 #include <cmath>
 
 using namespace mlir;
@@ -42,8 +42,7 @@ static Value floatToInt(OpBuilder &b, Location loc, Value element, IntegerType t
   APInt most = isUnsigned ? APInt::getMaxValue(width) : APInt::getSignedMaxValue(width);
   Value rounded = math::TruncOp::create(b, loc, wide);
   Value tooLow = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, rounded, scalarConstant(b, loc, type, low));
-  Value tooHigh =
-      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, rounded, scalarConstant(b, loc, type, high));
+  Value tooHigh = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, rounded, scalarConstant(b, loc, type, high));
   Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, rounded, rounded);
   Value outside = arith::OrIOp::create(b, loc, arith::OrIOp::create(b, loc, tooLow, tooHigh), isNan);
   Value safe = arith::SelectOp::create(b, loc, outside, scalarConstant(b, loc, type, 0.0), rounded);

@@ -7,10 +7,10 @@
 
 #include "passes/OnnxToKimi/SymbolicShapes.h"
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/OnnxToKimi/OpTable.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/OnnxToKimi/OpTable.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -147,9 +147,9 @@ void SymbolicShapes::readArguments(func::FuncOp func) {
       Attribute named = dims && axis < static_cast<int64_t>(dims.size()) ? dims[axis] : Attribute();
       auto name = dyn_cast_or_null<StringAttr>(named);
       bool known = name && !name.getValue().empty();
-      SymbolicDim dim = known ? SymbolicDim::symbol(name.getValue().str())
-                              : SymbolicDim::opaque("arg" + std::to_string(argument.getArgNumber()) + "_" +
-                                                    std::to_string(axis));
+      SymbolicDim dim =
+          known ? SymbolicDim::symbol(name.getValue().str())
+                : SymbolicDim::opaque("arg" + std::to_string(argument.getArgNumber()) + "_" + std::to_string(axis));
       info.shape->push_back(dim);
       if (std::optional<std::string> symbol = singleSymbol(dim)) {
         sources.try_emplace(*symbol, DimSource{argument, axis});

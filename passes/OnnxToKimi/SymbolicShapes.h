@@ -60,9 +60,9 @@ struct DimSource {
   SymbolicDim rest = 0;
 };
 
-/// Element types, symbolic shapes and host contents of every value of `func` (onnx level), in one forward walk. kimi and
-/// upstream ops that raising has put among the nodes are understood too. Values whose shape cannot be inferred get a
-/// fresh dim for each unknown extent of their declared type.
+/// Element types, symbolic shapes and host contents of every value of `func` (onnx level), in one forward walk. kimi
+/// and upstream ops that raising has put among the nodes are understood too. Values whose shape cannot be inferred get
+/// a fresh dim for each unknown extent of their declared type.
 class SymbolicShapes {
 public:
   explicit SymbolicShapes(mlir::func::FuncOp func);

@@ -35,7 +35,8 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
     phases.push_back({"schedule", "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
                                       "},kimi-schedule-attention,kimi-lower-to-reference,canonicalize,cse"});
   }
-  phases.push_back({"outline", "kimi-generalize-tensor-ops,kimi-materialize-views,kimi-outline-generic,canonicalize,cse"});
+  phases.push_back(
+      {"outline", "kimi-generalize-tensor-ops,kimi-materialize-views,kimi-outline-generic,canonicalize,cse"});
   return phases;
 }
 

@@ -23,23 +23,22 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   static cl::opt<std::string> output(
       "o", cl::desc("Output file, - for stdout (default: the model's name with .kmod; stdout for text)"),
       cl::value_desc("file"), cl::cat(category));
-  static cl::opt<Emit> emit(
-      "emit", cl::desc("What to write:"), cl::init(Emit::Kmod), cl::cat(category),
-      cl::values(clEnumValN(Emit::Onnx, "onnx", "the imported graph, one op per node"),
-                 clEnumValN(Emit::Kimi, "kimi", "the graph with mixers, state and fusion groups"),
-                 clEnumValN(Emit::Tile, "tile", "kernels as block programs, and the launches"),
-                 clEnumValN(Emit::Llvm, "llvm", "LLVM IR of the kernels"),
-                 clEnumValN(Emit::Asm, "asm", "assembly of the kernels"),
-                 clEnumValN(Emit::Plan, "plan", "entries, buffers and launches, readable"),
-                 clEnumValN(Emit::Kmod, "kmod", "the compiled module (default)")));
+  static cl::opt<Emit> emit("emit", cl::desc("What to write:"), cl::init(Emit::Kmod), cl::cat(category),
+                            cl::values(clEnumValN(Emit::Onnx, "onnx", "the imported graph, one op per node"),
+                                       clEnumValN(Emit::Kimi, "kimi", "the graph with mixers, state and fusion groups"),
+                                       clEnumValN(Emit::Tile, "tile", "kernels as block programs, and the launches"),
+                                       clEnumValN(Emit::Llvm, "llvm", "LLVM IR of the kernels"),
+                                       clEnumValN(Emit::Asm, "asm", "assembly of the kernels"),
+                                       clEnumValN(Emit::Plan, "plan", "entries, buffers and launches, readable"),
+                                       clEnumValN(Emit::Kmod, "kmod", "the compiled module (default)")));
   static cl::opt<std::string> kernel("kernel", cl::desc("Only this kernel in the output of tile, llvm and asm"),
                                      cl::value_desc("name"), cl::cat(category));
   static cl::opt<std::string> target("target", cl::desc("Device to compile for: cpu"), cl::init("cpu"),
                                      cl::cat(category));
   static cl::opt<std::string> cpu("cpu", cl::desc("native, x86-64-v3, x86-64-v4, or a processor name of LLVM"),
                                   cl::init("native"), cl::cat(category));
-  static cl::opt<bool> reference("reference", cl::desc("Plain fp32 loops, no fusion and no schedules: slow and obvious"),
-                                 cl::cat(category));
+  static cl::opt<bool> reference(
+      "reference", cl::desc("Plain fp32 loops, no fusion and no schedules: slow and obvious"), cl::cat(category));
   static cl::opt<bool> noDecode("no-derive-decode", cl::desc("Only the graph's own entry, no prefill and decode"),
                                 cl::cat(category));
   static cl::opt<bool> bake("bake", cl::desc("Put the bytes of external weights into the module"), cl::cat(category));

@@ -27,8 +27,8 @@ Status findCompiler(std::string &path);
 /// The folder for compiled modules: `given`, else $XDG_CACHE_HOME/kimi, else ~/.cache/kimi.
 Status cacheFolder(const std::string &given, std::string &folder);
 
-/// Name of the module in the cache: a hash of the model's bytes, of the size and time of its external data files, of the
-/// options, the compiler and, for `native`, this processor.
+/// Name of the module in the cache: a hash of the model's bytes, of the size and time of its external data files, of
+/// the options, the compiler and, for `native`, this processor.
 Status cacheKey(const std::string &model, const std::string &compiler, const CompileOptions &options, std::string &key);
 
 /// Puts the path of the compiled module of `model` into `module`, compiling it where the cache has none. The file

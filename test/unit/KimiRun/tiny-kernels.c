@@ -1,6 +1,6 @@
-/* Kernels of the module that the tests of kimi-run make (TinyModule.cpp): the next token is the sum of all tokens so far
-   plus one, modulo the vocabulary. A wrong mask or position gives NaN. Arguments: kimi's kernel convention, a view is
-   pointer, sizes, strides. */
+/* Kernels of the module that the tests of kimi-run make (TinyModule.cpp): the next token is the sum of all tokens so
+   far plus one, modulo the vocabulary. A wrong mask or position gives NaN. Arguments: kimi's kernel convention, a view
+   is pointer, sizes, strides. */
 #include <stdint.h>
 
 /* ids [B,T] i64, mask [B,P+T] f32, positions [B,T] i64, state [B,C] i64, logits [B,T,V] f32, past P. */
