@@ -102,11 +102,12 @@ public:
     Value y = writer.result(type, {p.m, SymbolicDim(p.n)});
 
     Value zero = writer.constant(0);
-    Value firstPanel = blockStart(0, group);
+    // Rows vary fastest: a block of columns of the weight is read from memory once and serves every row from the cache.
+    Value firstPanel = blockStart(1, group);
     if (panels % group != 0) { // the last block starts early
       firstPanel = arith::MinUIOp::create(b, loc, firstPanel, writer.constant(panels - group));
     }
-    Value firstRow = blockStart(1, s.rows);
+    Value firstRow = blockStart(0, s.rows);
     Value firstColumn = arith::MulIOp::create(b, loc, firstPanel, writer.constant(p.panel));
     Value acc = t.fragment(s.rows, s.columns);
     t.fill(acc, 0.0f);
@@ -131,7 +132,7 @@ public:
     epilogue(acc, extras, firstRow, firstColumn);
     t.store(acc, y, {firstRow, firstColumn}, {0, 1});
     SymbolicDim blocks(static_cast<int64_t>(llvm::divideCeil(panels, group)));
-    return KernelWriter::Variant{writer.finish(stem), guard, blocks, SymbolicDim::ceilDiv(p.m, s.rows)};
+    return KernelWriter::Variant{writer.finish(stem), guard, SymbolicDim::ceilDiv(p.m, s.rows), blocks};
   }
 
   KernelWriter &getWriter() { return writer; }
