@@ -25,7 +25,7 @@ int64_t count(const flatbuffers::Vector<T> *vector) {
 template <typename T>
 bool isAligned(const flatbuffers::Vector<T> *vector) {
   using Element = std::remove_const_t<std::remove_pointer_t<T>>;
-  return !vector || reinterpret_cast<uintptr_t>(vector->Data()) % alignof(Element) == 0;
+  return count(vector) == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % alignof(Element) == 0;
 }
 
 inline std::string_view view(const flatbuffers::String *text) {
