@@ -4,6 +4,10 @@
 #   OnnxProto_FOUND
 #
 # kimi_add_onnx_proto(target): a library with the generated classes; include "onnx/onnx-ml.pb.h".
+# The Python of scripts/setup.sh holds the package; another one may be named by Python3_EXECUTABLE.
+if(NOT Python3_EXECUTABLE AND EXISTS ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+  set(Python3_EXECUTABLE ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+endif()
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(NOT OnnxProto_FILE AND Python3_Interpreter_FOUND)
   execute_process(
