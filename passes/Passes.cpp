@@ -16,6 +16,7 @@
 #include "passes/OnnxRaise/Passes.h"
 #include "passes/OnnxToKimi/Passes.h"
 #include "passes/TileToLlvm/Passes.h"
+#include "passes/TileToNvvm/Passes.h"
 
 void kimi::registerKimiDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
@@ -30,4 +31,6 @@ void kimi::registerKimiPasses() {
   registerKimiToTilePasses();
   registerTileToLlvmPasses();
   registerTileToLlvmPipeline();
+  registerTileToNvvmPasses();
+  registerTileToCudaPipeline();
 }

@@ -12,7 +12,7 @@ flags=(-I . -I /usr/lib/llvm-22/include)
 "$tblgen" "${flags[@]}" -gen-dialect-doc -dialect=tile dialects/Tile/TileDialect.td > "$out/docs/reference/tile-dialect.md"
 {
   echo "# Passes"
-  for phase in OnnxRaise OnnxToKimi Kimi KimiToTile TileToLlvm; do
+  for phase in OnnxRaise OnnxToKimi Kimi KimiToTile TileToLlvm TileToNvvm; do
     printf '\n## passes/%s\n\n' "$phase"
     "$tblgen" "${flags[@]}" -gen-pass-doc "passes/$phase/Passes.td" | sed 's/^### /### /'
   done

@@ -1,0 +1,37 @@
+//===- KernelAttrs.h - what the passes of this folder note on kernels
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attributes of a tile.kernel on its way to a CUDA kernel. Those marked (*) stay on the llvm.func that it becomes: from
+// there the module writer learns how the kernel is launched.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_TILETONVVM_KERNELATTRS_H
+#define KIMI_PASSES_TILETONVVM_KERNELATTRS_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace kimi::kernel_attrs {
+
+/// i64: threads of a block, a multiple of 32 (*, as nvvm.reqntid).
+constexpr llvm::StringLiteral kThreads = "threads";
+/// unit (*): each thread computes a point of the grid; a block computes `threads` points along x.
+constexpr llvm::StringLiteral kTasks = "tile.tasks";
+/// unit, on arguments: the kernel writes this buffer.
+constexpr llvm::StringLiteral kWritten = "tile.written";
+/// unit: kWritten could not be told.
+constexpr llvm::StringLiteral kUntraced = "tile.untraced";
+/// i64 (*): bytes of dynamic shared memory of a block.
+constexpr llvm::StringLiteral kSharedBytes = "tile.shared_bytes";
+/// unit (*): the kernel begins with griddepcontrol.wait.
+constexpr llvm::StringLiteral kPdl = "tile.pdl";
+/// array (*) of {arg, box, dims, swizzle, element_size}: the tensor maps that the kernel takes after its other
+/// parameters, in order.
+constexpr llvm::StringLiteral kTensorMaps = "tile.tensor_maps";
+
+} // namespace kimi::kernel_attrs
+
+#endif // KIMI_PASSES_TILETONVVM_KERNELATTRS_H

@@ -1,0 +1,203 @@
+//===- KernelToNvvm.cpp - a tile.kernel as a CUDA kernel
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Tile/TileDialect.h"
+#include "passes/TileToLlvm/KernelAbi.h"
+#include "passes/TileToNvvm/KernelAttrs.h"
+#include "passes/TileToNvvm/Passes.h"
+
+namespace kimi {
+#define GEN_PASS_DEF_TILEKERNELTONVVM
+#include "passes/TileToNvvm/Passes.h.inc"
+} // namespace kimi
+
+using namespace mlir;
+using namespace kimi;
+
+namespace {
+/// CUDA's global memory, as LLVM numbers address spaces.
+constexpr unsigned kGlobalSpace = 1;
+/// A tensor map (CUtensorMap of the driver), bytes.
+constexpr int64_t kTensorMapBytes = 128, kTensorMapAlignment = 64;
+
+class KernelLowering {
+public:
+  KernelLowering(tile::KernelOp kernel, const LLVMTypeConverter &converter)
+      : kernel(kernel), converter(converter), b(kernel), loc(kernel.getLoc()) {}
+
+  LogicalResult run() {
+    auto count = kernel->getAttrOfType<IntegerAttr>(kernel_attrs::kThreads);
+    if (!count || failed(checkSignature(kernel))) {
+      return count ? failure()
+                   : kernel.emitError() << "kernel '" << kernel.getSymName()
+                                        << "' has no block size; run --tile-assign-threads first";
+    }
+    threads = count.getInt();
+    tasks = kernel->hasAttr(kernel_attrs::kTasks);
+    LLVM::LLVMFuncOp function = declare();
+    replaceArguments(function);
+    replaceBlockIds(function);
+    if (tasks) {
+      guard(function);
+    }
+    kernel.erase();
+    return success();
+  }
+
+private:
+  /// The function with its parameters and attributes, and the kernel's body as it stands.
+  LLVM::LLVMFuncOp declare() {
+    Type word = b.getI64Type(), global = LLVM::LLVMPointerType::get(b.getContext(), kGlobalSpace);
+    bool traced = !kernel->hasAttr(kernel_attrs::kUntraced);
+    SmallVector<Type> inputs;
+    SmallVector<std::pair<unsigned, StringRef>> attributes;
+    for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+      if (isa<MemRefType>(type)) {
+        if (traced) {
+          attributes.emplace_back(inputs.size(), LLVM::LLVMDialect::getNoAliasAttrName());
+          if (!kernel.getArgAttr(index, kernel_attrs::kWritten)) {
+            attributes.emplace_back(inputs.size(), LLVM::LLVMDialect::getReadonlyAttrName());
+          }
+        }
+        inputs.push_back(global);
+        inputs.append(wordCount(type) - 1, word);
+      } else {
+        inputs.push_back(word);
+      }
+    }
+    gridX = inputs.size();
+    inputs.push_back(word);
+    auto maps = kernel->getAttrOfType<ArrayAttr>(kernel_attrs::kTensorMaps);
+    inputs.append(maps ? maps.size() : 0, LLVM::LLVMPointerType::get(b.getContext()));
+
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), inputs);
+    std::string symbol = kernel.getSymName().str();
+    auto function = LLVM::LLVMFuncOp::create(b, loc, symbol, type);
+    for (auto [index, name] : attributes) {
+      function.setArgAttr(index, name, b.getUnitAttr());
+    }
+    for (size_t index = gridX + 1; index < inputs.size(); ++index) {
+      Type bytes = LLVM::LLVMArrayType::get(b.getI8Type(), kTensorMapBytes);
+      function.setArgAttr(index, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(bytes));
+      function.setArgAttr(index, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(kTensorMapAlignment));
+      function.setArgAttr(index, NVVM::NVVMDialect::getGridConstantAttrName(), b.getUnitAttr());
+    }
+    function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
+    function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(), b.getDenseI32ArrayAttr({static_cast<int32_t>(threads)}));
+    for (StringRef name :
+         {kernel_attrs::kTasks, kernel_attrs::kSharedBytes, kernel_attrs::kPdl, kernel_attrs::kTensorMaps}) {
+      if (Attribute value = kernel->getAttr(name)) {
+        function->setAttr(name, value);
+      }
+    }
+    function.getBody().takeBody(kernel.getBody());
+    for (Type input : inputs) {
+      function.getBody().addArgument(input, loc);
+    }
+    return function;
+  }
+
+  /// The kernel's arguments from the parameters, which stand behind them in the entry block for now.
+  void replaceArguments(LLVM::LLVMFuncOp function) {
+    Block *entry = &function.getBody().front();
+    unsigned oldCount = kernel.getArgumentTypes().size();
+    Type generic = LLVM::LLVMPointerType::get(b.getContext());
+    b.setInsertionPointToStart(entry);
+    unsigned next = oldCount;
+    for (unsigned i = 0; i < oldCount; ++i) {
+      BlockArgument old = entry->getArgument(i);
+      unsigned count = wordCount(old.getType());
+      if (auto memref = dyn_cast<MemRefType>(old.getType())) {
+        SmallVector<Value> words(entry->getArguments().slice(next, count));
+        words[0] = LLVM::AddrSpaceCastOp::create(b, loc, generic, words[0]);
+        old.replaceAllUsesWith(rebuildMemRef(b, loc, converter, memref, words));
+      } else {
+        old.replaceAllUsesWith(arith::IndexCastOp::create(b, loc, b.getIndexType(), entry->getArgument(next)));
+      }
+      next += count;
+    }
+    entry->eraseArguments(0, oldCount);
+  }
+
+  Value widen(Value id) { return LLVM::ZExtOp::create(b, loc, b.getI64Type(), id); }
+
+  /// This block's place in the grid along `dim`, or this task's.
+  Value place(unsigned dim) {
+    Type half = b.getI32Type();
+    if (dim == 1) {
+      return widen(NVVM::BlockIdYOp::create(b, loc, half));
+    }
+    if (dim == 2) {
+      return widen(NVVM::BlockIdZOp::create(b, loc, half));
+    }
+    Value block = widen(NVVM::BlockIdXOp::create(b, loc, half));
+    if (!tasks) {
+      return block;
+    }
+    Value size = LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(threads));
+    Value thread = widen(NVVM::ThreadIdXOp::create(b, loc, half));
+    auto exact = LLVM::IntegerOverflowFlags::nsw | LLVM::IntegerOverflowFlags::nuw;
+    Value first = LLVM::MulOp::create(b, loc, block, size, exact);
+    return LLVM::AddOp::create(b, loc, first, thread, exact);
+  }
+
+  void replaceBlockIds(LLVM::LLVMFuncOp function) {
+    b.setInsertionPointToStart(&function.getBody().front());
+    Value ids[3];
+    if (tasks) {
+      ids[0] = point = place(0);
+    }
+    function.walk([&](Operation *op) {
+      if (auto id = dyn_cast<tile::BlockIdOp>(op)) {
+        Value &value = ids[id.getDim()];
+        value = value ? value : place(id.getDim());
+        OpBuilder at(id);
+        Value index = arith::IndexCastOp::create(at, id.getLoc(), at.getIndexType(), value);
+        id.replaceAllUsesWith(index);
+        id.erase();
+      } else if (auto ret = dyn_cast<tile::ReturnOp>(op)) {
+        OpBuilder at(ret);
+        LLVM::ReturnOp::create(at, ret.getLoc(), ValueRange());
+        ret.erase();
+      }
+    });
+  }
+
+  /// Threads past the end of the grid return.
+  void guard(LLVM::LLVMFuncOp function) {
+    Block *entry = &function.getBody().front();
+    Block *body = entry->splitBlock(std::next(Block::iterator(point.getDefiningOp())));
+    Block *exit = new Block();
+    function.getBody().push_back(exit);
+    b.setInsertionPointToEnd(entry);
+    Value inside = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ult, point, entry->getArgument(gridX));
+    LLVM::CondBrOp::create(b, loc, inside, body, exit);
+    b.setInsertionPointToEnd(exit);
+    LLVM::ReturnOp::create(b, loc, ValueRange());
+  }
+
+  tile::KernelOp kernel;
+  const LLVMTypeConverter &converter;
+  OpBuilder b;
+  Location loc;
+  int64_t threads = 0;
+  bool tasks = false;
+  unsigned gridX = 0;
+  Value point; // of a task
+};
+
+struct TileKernelToNvvm : kimi::impl::TileKernelToNvvmBase<TileKernelToNvvm> {
+  void runOnOperation() override {
+    LLVMTypeConverter converter(&getContext());
+    for (tile::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<tile::KernelOp>())) {
+      if (failed(KernelLowering(kernel, converter).run())) {
+        return signalPassFailure();
+      }
+    }
+  }
+};
+} // namespace
