@@ -7,6 +7,7 @@
 #ifndef KIMI_DIALECTS_TILE_TILEDIALECT_H
 #define KIMI_DIALECTS_TILE_TILEDIALECT_H
 
+#include "dialects/Tile/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"

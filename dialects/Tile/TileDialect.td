@@ -7,53 +7,25 @@
 #ifndef KIMI_DIALECTS_TILE_TILEDIALECT
 #define KIMI_DIALECTS_TILE_TILEDIALECT
 
-include "mlir/IR/OpBase.td"
-include "mlir/IR/AttrTypeBase.td"
-include "mlir/IR/EnumAttr.td"
+include "dialects/Tile/TileBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def TileDialect : Dialect {
-  let name = "tile";
-  let cppNamespace = "::kimi::tile";
-  let summary = "How one thread block computes its part of a kernel";
-  let description = [{
-    One `tile.kernel` is one block's program: a grid, static tile shapes, explicit buffers and whole-tile ops, no thread
-    ids. Buffers are memrefs: kernel arguments live in global memory (default memory space), tiles in
-    `#tile.space<shared>` (visible to the whole block; a stack buffer on the CPU) or `#tile.space<fragment>` (registers
-    of the block; a stack buffer that stays in the first-level cache on the CPU). Loops and scalar arithmetic are
-    upstream `scf` and `arith`. A kernel for which no schedule exists holds upstream `scf`/`memref`/`linalg` loops instead.
-  }];
-  let useDefaultAttributePrinterParser = 1;
-}
-
-class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<TileDialect, mnemonic, traits>;
-
-def Tile_SpaceKind : I32EnumAttr<"SpaceKind", "where a tile lives", [
-    I32EnumAttrCase<"shared", 0>, I32EnumAttrCase<"fragment", 1>]> {
-  let cppNamespace = "::kimi::tile";
-  let genSpecializedAttr = 0;
-}
-def Tile_SpaceAttr : EnumAttr<TileDialect, Tile_SpaceKind, "space"> {
-  let assemblyFormat = "`<` $value `>`";
-}
-def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "how a reduction combines", [
-    I32EnumAttrCase<"add", 0>, I32EnumAttrCase<"max", 1>]> {
-  let cppNamespace = "::kimi::tile";
-}
-
 def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, AutomaticAllocationScope]> {
   let summary = "one block's program";
   let description = [{
     Arguments: input buffers, state buffers, result buffers (memrefs with strided layouts; the innermost stride is
     static where a kernel relies on it), then scalars (index). The grid is given by the launch. Buffers that the kernel
-    writes overlap no other argument.
+    writes overlap no other argument. An argument attribute `tile.align = N` promises that the buffer's address and its
+    dynamic strides are multiples of N bytes; without it, of one element.
+
+    `threads` is the size of a block on a GPU: how many threads share the kernel's tile ops. The CPU does not look at it.
 
     Constraints: [K1] there is a body; [K2] no results; arguments are [K3] memrefs or index, [K4] the memrefs strided with
-    offset 0 or ?.
+    offset 0 or ?; [K5] threads are a multiple of 32, at most 1024; [K6] `tile.align` is a power of two.
 
     Example:
     ```mlir
@@ -65,11 +37,16 @@ def Tile_KernelOp : Tile_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove, A
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
-                   OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+                   OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs,
+                   OptionalAttr<I64Attr>:$threads);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::FunctionType":$type)>];
   let extraClassDeclaration = [{
+    /// The argument attribute that promises the alignment of a buffer's address and dynamic strides, in bytes.
+    static constexpr ::llvm::StringLiteral kAlignAttrName = "tile.align";
+
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
@@ -95,10 +72,13 @@ def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   let summary = "a tile";
   let description = [{
     Lives until the end of the kernel, wherever it stands. Constraints: [A1] static shape; [A2] row-major without gaps;
-    [A3] in shared memory or in fragments.
+    [A3] in shared memory or in fragments; [A4] a `layout` belongs to a fragment and covers its shape, [A5] with as many
+    threads as the kernel has. `tile-assign-layouts` gives fragments their layout.
 
     Example: `%acc = tile.alloc : memref<64x128xf32, #tile.space<fragment>>`.
   }];
+  let arguments = (ins OptionalAttr<Tile_LayoutAttr>:$layout);
+  let builders = [OpBuilder<(ins "::mlir::MemRefType":$type), [{ build($_builder, $_state, type, LayoutAttr()); }]>];
   let results = (outs AnyMemRef:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -155,16 +135,19 @@ def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead, MemWrite]>]> {
   let description = [{
     acc: [M, N] fp32 fragment; a: [M, K]; b: [K, N], or [N, K] with `transpose_b`, or [N/P, K, P] with `panels` (the
     layout of `kimi.pack_weight`: column j is lane j mod P of panel j div P). All shapes static; a and b may be tiles or
-    in-bounds `memref.subview`s of global buffers. Products and sums in fp32 (the order of the sum is not fixed).
+    in-bounds `memref.subview`s of global buffers. Products and sums in fp32 (the order of the sum is not fixed); with
+    `tf32` the factors of fp32 operands may be rounded to 10 bits of mantissa first, where the target gains by it.
 
     Constraints: [M1] floating point memrefs of static shape and strided layout; [M2] not both `transpose_b` and `panels`;
     [M3] ranks 2, 2 and 2 (3 with `panels`); [M4] acc is fp32 with unit stride innermost; [M5] the extents fit.
 
     Example: `tile.mma %acc, %a, %b panels : memref<64x128xf32, #tile.space<fragment>>, memref<64x256xf32, #tile.space<shared>>, memref<8x256x16xf32, strided<[?, 16, 1], offset: ?>>`
   }];
-  let arguments = (ins AnyMemRef:$acc, AnyMemRef:$a, AnyMemRef:$b, UnitAttr:$transpose_b, UnitAttr:$panels);
+  let arguments = (ins AnyMemRef:$acc, AnyMemRef:$a, AnyMemRef:$b, UnitAttr:$transpose_b, UnitAttr:$panels,
+                   UnitAttr:$tf32);
   let assemblyFormat = [{
-    $acc `,` $a `,` $b (`transpose_b` $transpose_b^)? (`panels` $panels^)? attr-dict `:` type($acc) `,` type($a) `,` type($b)
+    $acc `,` $a `,` $b (`transpose_b` $transpose_b^)? (`panels` $panels^)? (`tf32` $tf32^)? attr-dict
+    `:` type($acc) `,` type($a) `,` type($b)
   }];
   let hasVerifier = 1;
 }
@@ -218,6 +201,39 @@ def Tile_ReduceOp : Tile_Op<"reduce", [MemoryEffects<[MemRead, MemWrite]>]> {
   }];
   let arguments = (ins Tile_ReduceKind:$kind, AnyMemRef:$input, AnyMemRef:$out, I64Attr:$axis, UnitAttr:$accumulate);
   let assemblyFormat = "$kind $input `into` $out `axis` $axis (`accumulate` $accumulate^)? attr-dict `:` type($input) `,` type($out)";
+  let hasVerifier = 1;
+}
+
+def Tile_PipelineOp : Tile_Op<"pipeline", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
+  let summary = "a loop whose loads run ahead of its computation";
+  let description = [{
+    For each value k of the loop, in order: the load region fills `buffers`, then the compute region runs. Loads may run
+    up to `stages - 1` iterations ahead: the lowering keeps `stages` copies of each buffer (cp.async or TMA on a GPU; on
+    the CPU it is a loop over one copy). Within an iteration both regions see its own copies; the compute region may also
+    write them. What the buffers hold after the loop is not specified, and what the loads read must not be written by the
+    loop.
+
+    Constraints: [T1] 1 to 8 stages; [T2] the buffers are shared tiles made by `tile.alloc`, each named once; [T3] both
+    regions have one index argument; [T4] the load region holds `tile.load`s into the buffers and scalar arithmetic,
+    subviews and extents of buffers; [T5] it fills each buffer once.
+
+    Example:
+    ```mlir
+    tile.pipeline %k = %lo to %hi step %s stages 4 buffers(%a, %b : !a, !b) {
+      tile.load %a from %x[%m, %k] dims [0, 1] : memref<?x768xf32>, !a
+      tile.load %b from %w[%n, %k] dims [0, 1] : memref<2304x768xf32>, !b
+    } compute {
+      tile.mma %acc, %a, %b transpose_b : !acc, !a, !b
+    }
+    ```
+  }];
+  let arguments = (ins Index:$lower, Index:$upper, Index:$step, Variadic<AnyMemRef>:$buffers, I64Attr:$stages);
+  let regions = (region SizedRegion<1>:$loads, SizedRegion<1>:$compute);
+  let builders = [OpBuilder<(ins "::mlir::Value":$lower, "::mlir::Value":$upper, "::mlir::Value":$step,
+    "::mlir::ValueRange":$buffers, "int64_t":$stages,
+    "::llvm::function_ref<void(::mlir::OpBuilder &, ::mlir::Location, ::mlir::Value)>":$loads,
+    "::llvm::function_ref<void(::mlir::OpBuilder &, ::mlir::Location, ::mlir::Value)>":$compute)>];
+  let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
 }
 

@@ -13,6 +13,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 #include "llvm/ADT/SmallBitVector.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace kimi::tile;
@@ -29,6 +30,12 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
 void KernelOp::print(OpAsmPrinter &p) {
   function_interface_impl::printFunctionOp(p, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
                                            getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name, FunctionType type) {
+  state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  state.addRegion();
 }
 
 static MemRefType memrefOf(Value value) { return dyn_cast<MemRefType>(value.getType()); }
@@ -59,6 +66,17 @@ LogicalResult KernelOp::verify() {
       return emitOpError("[K4] '") << getSymName() << "': argument " << i << " is " << memref
                                    << "; its layout must be strided with offset 0 or ?";
     }
+    if (Attribute align = getArgAttr(i, kAlignAttrName)) {
+      auto bytes = dyn_cast<IntegerAttr>(align);
+      if (!memref || !bytes || !bytes.getType().isInteger(64) || !llvm::isPowerOf2_64(bytes.getInt())) {
+        return emitOpError("[K6] '") << getSymName() << "': argument " << i << " has " << kAlignAttrName << " = "
+                                     << align << "; the alignment of a buffer is a power of two (i64)";
+      }
+    }
+  }
+  if (std::optional<uint64_t> count = getThreads(); count && (*count % 32 != 0 || *count == 0 || *count > 1024)) {
+    return emitOpError("[K5] '") << getSymName() << "' has " << static_cast<int64_t>(*count)
+                                 << " threads; a block has a multiple of 32, at most 1024";
   }
   return success();
 }
@@ -80,6 +98,18 @@ LogicalResult AllocOp::verify() {
   }
   if (!isa_and_nonnull<SpaceKindAttr>(type.getMemorySpace())) {
     return emitOpError("[A3] has type ") << type << "; a tile lives in #tile.space<shared> or #tile.space<fragment>";
+  }
+  if (LayoutAttr layout = getLayoutAttr()) {
+    if (cast<SpaceKindAttr>(type.getMemorySpace()).getValue() != SpaceKind::fragment ||
+        !layout.covers(type.getShape())) {
+      return emitOpError("[A4] has type ")
+             << type << " and " << layout << "; a layout belongs to a fragment and names each of its elements";
+    }
+    auto kernel = (*this)->getParentOfType<KernelOp>();
+    if (kernel && kernel.getThreads() && static_cast<int64_t>(*kernel.getThreads()) != layout.threadCount()) {
+      return emitOpError("[A5] has a layout of ")
+             << layout.threadCount() << " threads; kernel '" << kernel.getSymName() << "' has " << *kernel.getThreads();
+    }
   }
   return success();
 }

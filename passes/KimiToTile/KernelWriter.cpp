@@ -105,7 +105,7 @@ KernelWriter::KernelWriter(HostContext &context, Operation *host)
   }
   module.setInsertionPoint(first);
   Location unknown = UnknownLoc::get(host->getContext());
-  kernel = tile::KernelOp::create(module, unknown, "kernel", module.getFunctionType({}, {}), ArrayAttr(), ArrayAttr());
+  kernel = tile::KernelOp::create(module, unknown, "kernel", module.getFunctionType({}, {}));
   location = unknown;
   Block *block = new Block();
   kernel.getBody().push_back(block);

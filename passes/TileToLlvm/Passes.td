@@ -58,7 +58,7 @@ def TileToVector : Pass<"tile-to-vector", "mlir::ModuleOp"> {
     exceed `stack-limit` bytes); `tile.load` and `tile.store` become vector copies with a slower path for boxes that stick
     out of the buffer, transposing in registers where the tile runs across the rows of the buffer; `tile.map` and
     `tile.reduce` become vector loops with a short vector for what is left of a row; `tile.mma` becomes a
-    register-blocked microkernel.
+    register-blocked microkernel; `tile.pipeline` becomes a loop over one copy of its buffers.
 
     Before:
     ```mlir

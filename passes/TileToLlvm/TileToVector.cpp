@@ -52,6 +52,10 @@ struct TileToVector : kimi::impl::TileToVectorBase<TileToVector> {
     });
     spaces.recursivelyReplaceElementsIn(kernel, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
 
+    SmallVector<tile::PipelineOp> pipelines;
+    kernel.walk([&](tile::PipelineOp pipeline) { pipelines.push_back(pipeline); });
+    llvm::for_each(pipelines, lowerPipeline);
+
     OpBuilder entry(kernel.getContext());
     int64_t bytes = 0;
     auto allocate = [&](Location loc, MemRefType type) -> Value {

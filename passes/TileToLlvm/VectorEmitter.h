@@ -88,6 +88,8 @@ void lowerMap(VectorEmitter &e, tile::MapOp op);
 void lowerReduce(VectorEmitter &e, tile::ReduceOp op);
 /// `pack` is called for a buffer of so many f32, 64-byte aligned, that lives as long as the kernel.
 void lowerMma(VectorEmitter &e, tile::MmaOp op, llvm::function_ref<mlir::Value(int64_t)> pack);
+/// A loop over the loads and the computation, which are lowered on their own; erases `op`.
+void lowerPipeline(tile::PipelineOp op);
 
 } // namespace kimi
 

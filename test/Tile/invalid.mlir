@@ -286,3 +286,151 @@ tile.kernel @k(%x: memref<4x3xf32>, %y: memref<4x3xf32>) {
   tile.reduce add %x into %y axis 1 : memref<4x3xf32>, memref<4x3xf32>
   tile.return
 }
+
+// -----
+
+// expected-error@+1 {{[K5] 'k' has 48 threads}}
+tile.kernel @k() attributes {threads = 48 : i64} {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{[K6] 'k': argument 0 has tile.align = 12 : i64}}
+tile.kernel @k(%x: memref<4xf32> {tile.align = 12 : i64}) {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{[L1] has the mode 0:1 at 0}}
+#l = #tile.layout<registers [0:1 at 0], lanes [32:0], warps []>
+
+// -----
+
+// expected-error@+1 {{[L2] has 16 lanes}}
+#l = #tile.layout<registers [], lanes [16:1 at 0], warps []>
+
+// -----
+
+// expected-error@+1 {{[L3] repeats registers}}
+#l = #tile.layout<registers [2:0], lanes [32:0], warps []>
+
+// -----
+
+// expected-error@+1 {{[L4] has a mode of stride 4 along dim 0 where 2 comes next}}
+#l = #tile.layout<registers [2:1 at 0], lanes [32:4 at 0], warps []>
+
+// -----
+
+// expected-error@+1 {{expected 'at' and a dim}}
+#l = #tile.layout<registers [2:1], lanes [32:0], warps []>
+
+// -----
+
+tile.kernel @k() {
+  // expected-error@+1 {{[A4] has type}}
+  %t = tile.alloc {layout = #tile.layout<registers [2:1 at 0], lanes [32:2 at 0], warps []>} : memref<32xf32, #tile.space<fragment>>
+  tile.return
+}
+
+// -----
+
+tile.kernel @k() attributes {threads = 64 : i64} {
+  // expected-error@+1 {{[A5] has a layout of 32 threads; kernel 'k' has 64}}
+  %t = tile.alloc {layout = #tile.layout<registers [2:1 at 0], lanes [32:2 at 0], warps []>} : memref<64xf32, #tile.space<fragment>>
+  tile.return
+}
+
+// -----
+
+!t = memref<4xf32, #tile.space<shared>>
+tile.kernel @k(%x: memref<?xf32>, %n: index) {
+  %t = tile.alloc : !t
+  // expected-error@+1 {{[T1] has 9 stages}}
+  tile.pipeline %i = %n to %n step %n stages 9 buffers(%t : !t) {
+    tile.load %t from %x[%i] dims [0] : memref<?xf32>, !t
+  } compute {
+  }
+  tile.return
+}
+
+// -----
+
+!t = memref<4xf32, #tile.space<fragment>>
+tile.kernel @k(%x: memref<?xf32>, %n: index) {
+  %t = tile.alloc : !t
+  // expected-error@+1 {{[T2] has a buffer 0}}
+  tile.pipeline %i = %n to %n step %n stages 2 buffers(%t : !t) {
+    tile.load %t from %x[%i] dims [0] : memref<?xf32>, !t
+  } compute {
+  }
+  tile.return
+}
+
+// -----
+
+!t = memref<4xf32, #tile.space<shared>>
+tile.kernel @k(%n: index) {
+  %t = tile.alloc : !t
+  // expected-error@+1 {{[T3] has a region}}
+  "tile.pipeline"(%n, %n, %n, %t) <{stages = 2 : i64}> ({
+  ^bb0(%i: index, %j: index):
+  }, {
+  ^bb0(%i: index):
+  }) : (index, index, index, !t) -> ()
+  tile.return
+}
+
+// -----
+
+!t = memref<4xf32, #tile.space<shared>>
+tile.kernel @k(%x: memref<?xf32>, %n: index) {
+  %t = tile.alloc : !t
+  %u = tile.alloc : !t
+  tile.pipeline %i = %n to %n step %n stages 2 buffers(%t : !t) {
+    // expected-error@+1 {{[T4] fills a tile that is no buffer}}
+    tile.load %u from %x[%i] dims [0] : memref<?xf32>, !t
+  } compute {
+  }
+  tile.return
+}
+
+// -----
+
+!t = memref<4xf32, #tile.space<shared>>
+tile.kernel @k(%x: memref<?xf32>, %n: index) {
+  %t = tile.alloc : !t
+  tile.pipeline %i = %n to %n step %n stages 2 buffers(%t : !t) {
+    // expected-error@+1 {{[T4] cannot stand in the load region}}
+    tile.store %t to %x[%i] dims [0] : !t, memref<?xf32>
+  } compute {
+  }
+  tile.return
+}
+
+// -----
+
+!t = memref<4xf32, #tile.space<shared>>
+tile.kernel @k(%x: memref<?xf32>, %n: index) {
+  %t = tile.alloc : !t
+  tile.pipeline %i = %n to %n step %n stages 2 buffers(%t : !t) {
+    tile.load %t from %x[%i] dims [0] : memref<?xf32>, !t
+    // expected-error@+1 {{[T5] fills a buffer of the pipeline a second time}}
+    tile.load %t from %x[%i] dims [0] : memref<?xf32>, !t
+  } compute {
+  }
+  tile.return
+}
+
+// -----
+
+!t = memref<4xf32, #tile.space<shared>>
+tile.kernel @k(%x: memref<?xf32>, %n: index) {
+  %t = tile.alloc : !t
+  // expected-error@+1 {{[T5] fills 0 of its 1 buffers}}
+  tile.pipeline %i = %n to %n step %n stages 2 buffers(%t : !t) {
+  } compute {
+  }
+  tile.return
+}

@@ -62,3 +62,30 @@ tile.kernel @elementwise() {
   }
   tile.return
 }
+
+// CHECK-LABEL: tile.kernel @gpu
+// CHECK-SAME: (%{{.*}}: memref<?x64xbf16> {tile.align = 16 : i64}, %{{.*}}: memref<?x64xbf16>) attributes {threads = 128 : i64}
+tile.kernel @gpu(%x: memref<?x64xbf16> {tile.align = 16 : i64}, %w: memref<?x64xbf16>) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  // CHECK: tile.alloc {layout = #tile.layout<registers [2:1 at 1, 2:8 at 0, 8:8 at 1], lanes [4:2 at 1, 8:1 at 0], warps [4:16 at 0]>} : memref<64x64xf32, #tile.space<fragment>>
+  %acc = tile.alloc {layout = #tile.layout<registers [2:1 at 1, 2:8 at 0, 8:8 at 1], lanes [4:2 at 1, 8:1 at 0], warps [4:16 at 0]>} : memref<64x64xf32, #tile.space<fragment>>
+  // CHECK: tile.alloc {layout = #tile.layout<registers [2:8 at 0], lanes [4:0, 8:1 at 0], warps [4:16 at 0]>}
+  %row = tile.alloc {layout = #tile.layout<registers [2:8 at 0], lanes [4:0, 8:1 at 0], warps [4:16 at 0]>} : memref<64x1xf32, #tile.space<fragment>>
+  %a = tile.alloc : memref<64x32xbf16, #tile.space<shared>>
+  %b = tile.alloc : memref<64x32xbf16, #tile.space<shared>>
+  // CHECK: tile.pipeline %[[K:.*]] = %{{.*}} to %{{.*}} step %{{.*}} stages 4 buffers(%[[A:.*]], %[[B:.*]] : memref<64x32xbf16, #tile.space<shared>>, memref<64x32xbf16, #tile.space<shared>>) {
+  // CHECK-NEXT: tile.load %[[A]] from %{{.*}}[%{{.*}}, %[[K]]]
+  // CHECK-NEXT: tile.load %[[B]]
+  // CHECK-NEXT: } compute {
+  // CHECK-NEXT: tile.mma %{{.*}}, %[[A]], %[[B]] transpose_b tf32 :
+  // CHECK-NEXT: }
+  tile.pipeline %k = %c0 to %c64 step %c32 stages 4 buffers(%a, %b : memref<64x32xbf16, #tile.space<shared>>, memref<64x32xbf16, #tile.space<shared>>) {
+    tile.load %a from %x[%c0, %k] dims [0, 1] : memref<?x64xbf16>, memref<64x32xbf16, #tile.space<shared>>
+    tile.load %b from %w[%c0, %k] dims [0, 1] : memref<?x64xbf16>, memref<64x32xbf16, #tile.space<shared>>
+  } compute {
+    tile.mma %acc, %a, %b transpose_b tf32 : memref<64x64xf32, #tile.space<fragment>>, memref<64x32xbf16, #tile.space<shared>>, memref<64x32xbf16, #tile.space<shared>>
+  }
+  tile.return
+}

@@ -77,3 +77,26 @@ tile.kernel @mma(%b: memref<2x64x16xf32>) {
   tile.mma %acc, %a, %b panels : memref<12x32xf32, #tile.space<fragment>>, memref<12x64xf32, #tile.space<shared>>, memref<2x64x16xf32>
   tile.return
 }
+
+// A pipeline is a loop over one copy of its buffers: loads, then the computation.
+// CHECK-LABEL: tile.kernel @pipeline
+// CHECK-COUNT-1: memref.alloca
+// CHECK-NOT: memref.alloca
+// CHECK: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c8
+// CHECK: vector.load
+// CHECK: arith.addf
+tile.kernel @pipeline(%x: memref<?xf32, strided<[1], offset: ?>>, %y: memref<8xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %t = tile.alloc : memref<8xf32, #tile.space<shared>>
+  tile.pipeline %i = %c0 to %n step %c8 stages 3 buffers(%t : memref<8xf32, #tile.space<shared>>) {
+    tile.load %t from %x[%i] dims [0] : memref<?xf32, strided<[1], offset: ?>>, memref<8xf32, #tile.space<shared>>
+  } compute {
+    tile.map ins(%y, %t : memref<8xf32>, memref<8xf32, #tile.space<shared>>) outs(%y : memref<8xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      tile.yield %s : f32
+    }
+  }
+  tile.return
+}
