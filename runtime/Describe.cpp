@@ -238,6 +238,24 @@ private:
 
 } // namespace
 
+/// How a CUDA kernel is launched.
+static std::string launchText(const fb::Kernel &kernel) {
+  std::string text = ", " + std::to_string(kernel.threads()) + " threads";
+  text += kernel.tasks_per_block() > 1 ? " of a task each" : "";
+  text += kernel.shared_bytes() > 0 ? ", " + std::to_string(kernel.shared_bytes()) + " bytes shared" : "";
+  text += kernel.pdl() ? ", pdl" : "";
+  auto list = [](const flatbuffers::Vector<int32_t> &values) {
+    std::vector<int64_t> wide(values.begin(), values.end());
+    return shapeText(wide.data(), wide.size());
+  };
+  for (uint32_t i = 0; i < lengthOf(kernel.tensor_maps()); ++i) {
+    const fb::TensorMap &map = *kernel.tensor_maps()->Get(i);
+    text += ", map of argument " + std::to_string(map.arg()) + " " + list(*map.dims()) + " in boxes of " +
+            list(*map.box()) + ", swizzle " + std::to_string(map.swizzle());
+  }
+  return text;
+}
+
 std::string describe(const Module &it) {
   const fb::Module &module = it.table();
   std::ostringstream out;
@@ -272,8 +290,12 @@ std::string describe(const Module &it) {
   }
   for (uint32_t i = 0; i < lengthOf(module.kernels()); ++i) {
     const fb::Kernel &kernel = *module.kernels()->Get(i);
-    out << "kernel " << kernel.name()->str() << ": " << kernel.symbol()->str() << " in image " << kernel.image()
-        << "\n";
+    out << "kernel " << kernel.name()->str() << ": " << kernel.symbol()->str();
+    if (kernel.threads() > 0) {
+      out << launchText(kernel) << "\n";
+    } else {
+      out << " in image " << kernel.image() << "\n";
+    }
   }
   for (int32_t i = 0; i < it.entryCount(); ++i) {
     EntryPrinter(module, it.plan(i).entry, out).print();

@@ -17,7 +17,7 @@ namespace kimi {
 static_assert(int(fb::DType::F32) == KIMI_F32 && int(fb::DType::Bool) == KIMI_BOOL &&
                   int(fb::DType::MAX) == KIMI_BOOL && int(fb::DType::I64) == KIMI_I64,
               "the file and the C API number the element types alike");
-static_assert(int(fb::Role::None) == KIMI_ROLE_NONE && int(fb::Role::MAX) == KIMI_ROLE_LOGITS,
+static_assert(int(fb::Role::None) == KIMI_ROLE_NONE && int(fb::Role::MAX) == KIMI_ROLE_NEXT_TOKEN,
               "the file and the C API number the roles alike");
 
 inline bool isValidDtype(int dtype) { return dtype >= KIMI_F32 && dtype <= KIMI_BOOL; }

@@ -52,7 +52,8 @@ typedef enum kimi_role {
   KIMI_ROLE_TOKEN_IDS,
   KIMI_ROLE_ATTENTION_MASK,
   KIMI_ROLE_POSITION_IDS,
-  KIMI_ROLE_LOGITS
+  KIMI_ROLE_LOGITS,
+  KIMI_ROLE_NEXT_TOKEN /* an output of integers, [batch] or [batch, 1]: the greedy choice after the last token */
 } kimi_role;
 
 /* A dense row-major tensor; the caller owns `data`. */

@@ -15,10 +15,14 @@
 namespace kimi {
 
 struct ModuleOptions {
-  /// The kernels, an ELF shared object that exports each under its symbol.
-  std::string image;
-  /// What the image runs on: "cpu:x86-64-v3".
+  /// The code, each image with every kernel under its symbol; the runtime takes the first one that loads. For a CPU one
+  /// ELF shared object.
+  std::vector<plan::Image> images;
+  /// What the module runs on: "cpu:x86-64-v3", "cuda:sm_90a".
   std::string target;
+  /// How the kernels are launched, by symbol; one for each kernel of a CUDA module. Records of other kernels are
+  /// ignored.
+  std::vector<plan::Kernel> kernels;
   /// Identifies the model and the options it was compiled with.
   std::string sourceHash;
   /// Copy external weights into the module.
@@ -32,6 +36,11 @@ struct ModuleOptions {
 /// of the entry `init`, which fills buffers once; equal ones are done once. Errors are diagnostics at the op concerned.
 mlir::FailureOr<plan::Plan> buildPlan(mlir::ModuleOp module);
 
+/// Completes the kernels of `plan` with the records of the same symbol. Error (at `module`): `target` is a GPU and a
+/// kernel has no record.
+mlir::LogicalResult applyKernelRecords(mlir::ModuleOp module, plan::Plan &plan, llvm::StringRef target,
+                                       llvm::ArrayRef<plan::Kernel> records);
+
 /// The bytes of the .kmod file. The same module and options give the same bytes.
 mlir::FailureOr<std::string> buildModule(mlir::ModuleOp module, const ModuleOptions &options);
 
@@ -39,7 +48,7 @@ mlir::FailureOr<std::string> buildModule(mlir::ModuleOp module, const ModuleOpti
 mlir::LogicalResult printPlan(mlir::ModuleOp module, llvm::raw_ostream &os);
 void printPlan(const plan::Plan &plan, llvm::raw_ostream &os);
 
-/// The .kmod bytes of `plan` with the image and names of `options`.
+/// The .kmod bytes of `plan` with the images and names of `options`.
 std::string writePlan(const plan::Plan &plan, const ModuleOptions &options);
 
 /// Writes `bytes` under a temporary name beside `path` and renames it, so that no reader sees half a file.

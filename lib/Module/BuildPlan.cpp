@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -549,9 +550,27 @@ FailureOr<plan::Plan> kimi::buildPlan(ModuleOp module) {
   return tables.plan;
 }
 
+LogicalResult kimi::applyKernelRecords(ModuleOp module, plan::Plan &plan, StringRef target,
+                                       ArrayRef<plan::Kernel> records) {
+  llvm::StringMap<const plan::Kernel *> bySymbol;
+  for (const plan::Kernel &record : records) {
+    bySymbol[record.symbol] = &record;
+  }
+  for (plan::Kernel &kernel : plan.kernels) {
+    auto record = bySymbol.find(kernel.symbol);
+    if (record != bySymbol.end()) {
+      kernel = *record->second;
+    } else if (target.starts_with("cuda:")) {
+      return module.emitError() << "kernel '" << kernel.symbol << "' has no code for " << target;
+    }
+  }
+  return success();
+}
+
 FailureOr<std::string> kimi::buildModule(ModuleOp module, const ModuleOptions &options) {
   FailureOr<plan::Plan> plan = buildPlan(module);
-  if (failed(plan) || (options.bake && failed(bakeWeights(module, *plan, options.modelDir)))) {
+  if (failed(plan) || failed(applyKernelRecords(module, *plan, options.target, options.kernels)) ||
+      (options.bake && failed(bakeWeights(module, *plan, options.modelDir)))) {
     return failure();
   }
   return writePlan(*plan, options);

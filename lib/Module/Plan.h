@@ -58,6 +58,7 @@ struct Launch {
   std::string name;
   std::vector<fb::Variant> variants;
   std::vector<Arg> args;
+  int32_t flops = -1; // slot
 };
 
 struct Check {
@@ -79,12 +80,34 @@ struct Entry {
   int32_t stepTokens = -1;
 };
 
+/// A tensor map that a CUDA kernel takes: see fb::TensorMap.
+struct TensorMap {
+  int32_t arg = 0;
+  std::vector<int32_t> dims, box;
+  uint8_t swizzle = 0, elementSize = 0;
+};
+
+/// A kernel of the images. The fields below `symbol` are for CUDA, where the code generator gives them.
+struct Kernel {
+  std::string name, symbol;
+  int32_t threads = 0;       // of a block
+  int32_t tasksPerBlock = 1; // 1: a block a grid point; `threads`: a thread a grid point
+  int32_t sharedBytes = 0;   // dynamic shared memory
+  bool pdl = false;
+  std::vector<TensorMap> tensorMaps;
+};
+
+/// Code for `target`: "cpu:...", "cuda:sm_90a" (a cubin) or "cuda:ptx:sm_90a" (PTX text).
+struct Image {
+  std::string target, bytes;
+};
+
 struct Plan {
   std::vector<std::string> symbols;
   std::vector<Weight> weights;
   std::vector<Derived> derived;
   std::vector<State> states;
-  std::vector<std::string> kernels; // symbols in the image
+  std::vector<Kernel> kernels;
   std::vector<Entry> entries;
   int64_t maxContext = -1;
 };

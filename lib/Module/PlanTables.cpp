@@ -70,7 +70,8 @@ int32_t PlanTables::symbol(const std::string &name) {
 int32_t PlanTables::kernel(StringRef name) {
   auto [it, inserted] = kernelIndex.try_emplace(name.str(), static_cast<int32_t>(plan.kernels.size()));
   if (inserted) {
-    plan.kernels.push_back(name.str());
+    plan.kernels.emplace_back();
+    plan.kernels.back().name = plan.kernels.back().symbol = name.str();
   }
   return it->second;
 }
@@ -195,6 +196,7 @@ FailureOr<plan::Port> PlanTables::port(func::FuncOp func, Type type, DictionaryA
                     .Case("attention_mask", fb::Role::AttentionMask)
                     .Case("position_ids", fb::Role::PositionIds)
                     .Case("logits", fb::Role::Logits)
+                    .Case("next_token", fb::Role::NextToken)
                     .Default(fb::Role::None);
   }
   return port;

@@ -35,6 +35,11 @@ public:
     if (plan.maxContext >= 0) {
       os << "longest sequence " << plan.maxContext << "\n";
     }
+    for (const plan::Kernel &k : plan.kernels) {
+      if (k.threads > 0) { // otherwise it has no more to say than its launches
+        kernel(k);
+      }
+    }
     for (const plan::Entry &e : plan.entries) {
       entry(e);
     }
@@ -47,6 +52,25 @@ private:
       text += (text.size() > 1 ? ", " : "") + (dim < 0 ? std::string("?") : std::to_string(dim));
     }
     return text + "]";
+  }
+
+  void kernel(const plan::Kernel &k) {
+    os << "kernel '" << k.name << "' " << k.threads << " threads";
+    if (k.tasksPerBlock > 1) {
+      os << " of a task each";
+    }
+    if (k.sharedBytes > 0) {
+      os << ", " << k.sharedBytes << " bytes shared";
+    }
+    os << (k.pdl ? ", pdl" : "");
+    auto list = [](const std::vector<int32_t> &values) {
+      return shape(std::vector<int64_t>(values.begin(), values.end()));
+    };
+    for (const plan::TensorMap &m : k.tensorMaps) {
+      os << ", map of argument " << m.arg << " dims " << list(m.dims) << " box " << list(m.box) << " swizzle "
+         << int(m.swizzle);
+    }
+    os << "\n";
   }
 
   void ports(const char *kind, const std::vector<plan::Port> &list) {
@@ -130,7 +154,7 @@ private:
     for (auto [i, l] : llvm::enumerate(e.launches)) {
       os << "  " << i << ":";
       for (const fb::Variant &v : l.variants) {
-        os << " " << plan.kernels[v.kernel()] << "<" << e.scalarText[v.grid_x()];
+        os << " " << plan.kernels[v.kernel()].name << "<" << e.scalarText[v.grid_x()];
         if (e.scalarText[v.grid_y()] != "1" || e.scalarText[v.grid_z()] != "1") {
           os << " x " << e.scalarText[v.grid_y()] << " x " << e.scalarText[v.grid_z()];
         }

@@ -19,12 +19,12 @@ public:
   explicit Writer(const ModuleOptions &options) : options(options) {}
 
   std::string write(const plan::Plan &plan) {
-    // The image first: its blob is at the start of a page.
+    // Images first: the blob of the first one is at the start of a page.
     std::vector<flatbuffers::Offset<fb::Image>> images;
-    if (!options.image.empty()) {
-      fb::Blob blob = addBlob(options.image);
-      uint64_t sum = format::checksum(options.image.data(), options.image.size());
-      images.push_back(fb::CreateImageDirect(b, options.target.c_str(), &blob, sum));
+    for (const plan::Image &image : options.images) {
+      fb::Blob blob = addBlob(image.bytes);
+      uint64_t sum = format::checksum(image.bytes.data(), image.bytes.size());
+      images.push_back(fb::CreateImageDirect(b, image.target.c_str(), &blob, sum));
     }
     std::vector<flatbuffers::Offset<fb::Weight>> weights;
     for (const plan::Weight &w : plan.weights) {
@@ -43,8 +43,8 @@ public:
           fb::CreateStateDirect(b, s.name.c_str(), s.dtype, &s.dims, s.grows, s.input.c_str(), s.output.c_str()));
     }
     std::vector<flatbuffers::Offset<fb::Kernel>> kernels;
-    for (const std::string &k : plan.kernels) {
-      kernels.push_back(fb::CreateKernelDirect(b, k.c_str(), k.c_str(), 0));
+    for (const plan::Kernel &k : plan.kernels) {
+      kernels.push_back(kernel(k));
     }
     std::vector<flatbuffers::Offset<fb::Entry>> entries;
     for (const plan::Entry &e : plan.entries) {
@@ -85,6 +85,15 @@ private:
     return out;
   }
 
+  flatbuffers::Offset<fb::Kernel> kernel(const plan::Kernel &k) {
+    std::vector<flatbuffers::Offset<fb::TensorMap>> maps;
+    for (const plan::TensorMap &m : k.tensorMaps) {
+      maps.push_back(fb::CreateTensorMapDirect(b, m.arg, &m.dims, &m.box, m.swizzle, m.elementSize));
+    }
+    return fb::CreateKernelDirect(b, k.name.c_str(), k.symbol.c_str(), /*image=*/0, k.threads, k.tasksPerBlock,
+                                  k.sharedBytes, k.pdl, maps.empty() ? nullptr : &maps);
+  }
+
   flatbuffers::Offset<fb::Entry> entry(const plan::Entry &e) {
     auto inputs = ports(e.inputs), outputs = ports(e.outputs);
     std::vector<flatbuffers::Offset<fb::OutputDims>> outputDims;
@@ -101,7 +110,7 @@ private:
       for (const plan::Arg &a : l.args) {
         args.push_back(fb::CreateArgDirect(b, a.buffer, a.dtype, a.offset, &a.sizes, &a.strides, a.written));
       }
-      launches.push_back(fb::CreateLaunchDirect(b, l.name.c_str(), &l.variants, &args));
+      launches.push_back(fb::CreateLaunchDirect(b, l.name.c_str(), &l.variants, &args, l.flops));
     }
     return fb::CreateEntryDirect(b, e.name.c_str(), &inputs, &outputs, &outputDims, &e.states, &e.scalars, &checks,
                                  &e.buffers, e.arenaSize, &launches, e.stepTokens);

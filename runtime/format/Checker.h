@@ -52,6 +52,12 @@ inline Status checkName(const std::string &where, const flatbuffers::String *nam
 /// One port, weight or state: an element type that exists and a rank the runtime holds.
 Status checkTensor(const std::string &where, fb::DType dtype, int64_t rank);
 
+/// True where `target` names a CUDA device or code for one.
+inline bool isCuda(std::string_view target) { return target.substr(0, 5) == "cuda:"; }
+
+/// Checks how a kernel is launched, every number against what its target allows.
+Status verifyKernel(const std::string &where, const fb::Module &module, const fb::Kernel &kernel);
+
 /// Checks entry `index`; the rest of the module (tables it refers to) is checked already.
 Status verifyEntry(const fb::Module &module, int64_t index);
 

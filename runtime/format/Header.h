@@ -15,7 +15,7 @@ namespace kimi::format {
 
 constexpr char fileMagic[4] = {'K', 'M', 'O', 'D'};
 /// Raised whenever a file of the old kind would be misread by a new runtime or the other way round.
-constexpr uint32_t formatVersion = 1;
+constexpr uint32_t formatVersion = 2;
 /// The table starts at a multiple of 64, the data segment at a multiple of a page, so that it can be mapped.
 constexpr uint64_t tableAlignment = 64;
 constexpr uint64_t dataAlignment = 4096;

@@ -108,6 +108,16 @@ Status verifyImage(const std::string &where, const fb::Image &image, const Conte
   if (checksum(contents.data + image.blob()->offset(), image.blob()->length()) != image.checksum()) {
     return badFile(where + ": its checksum is wrong; the file is damaged");
   }
+  std::string_view target = view(image.target());
+  if (isCuda(target) != isCuda(view(contents.module->target()))) {
+    return badFile(where + ": holds code for " + quoted(target) + ", the module is for " +
+                   quoted(view(contents.module->target())));
+  }
+  // The driver reads PTX up to its zero byte.
+  if (isPtx(target) &&
+      (image.blob()->length() == 0 || contents.data[image.blob()->offset() + image.blob()->length() - 1] != 0)) {
+    return badFile(where + ": its PTX does not end with a zero byte");
+  }
   return {};
 }
 
@@ -165,10 +175,7 @@ Status verifyTables(const Contents &contents) {
     }
   }
   return forEachNamed("kernel", module.kernels(), [&](const std::string &where, const fb::Kernel &kernel) {
-    if (Status s = checkName(where, kernel.symbol())) {
-      return s;
-    }
-    return checkIndex(where, "image", kernel.image(), count(module.images()));
+    return verifyKernel(where, module, kernel);
   });
 }
 

@@ -25,6 +25,9 @@ struct Contents {
 /// The entry that fills the derived buffers; it has no ports and no states.
 constexpr std::string_view initEntryName = "init";
 
+/// True where the target of an image says that it holds PTX text.
+inline bool isPtx(std::string_view target) { return target.substr(0, 9) == "cuda:ptx:"; }
+
 /// Most of anything a file may hold, so that a hostile one cannot make verification slow.
 constexpr uint32_t maxEntries = 1024, maxVariants = 64, maxNameLength = 4096;
 

@@ -60,6 +60,11 @@ private:
         if (Status s = checkPort(where, port)) {
           return s;
         }
+        int64_t rank = count(port.dims());
+        if (port.role() == fb::Role::NextToken &&
+            (list == entry.inputs() || !isIntegerDtype(int(port.dtype())) || rank < 1 || rank > 2)) {
+          return badFile(where + ": the next token is an output of integers of rank 1 or 2");
+        }
       }
     }
     return {};
@@ -258,9 +263,12 @@ private:
                        " are possible");
       }
       for (const fb::Variant *variant : *launch.variants()) {
-        if (Status s = checkVariant(where, *variant)) {
+        if (Status s = checkVariant(where, launch, *variant)) {
           return s;
         }
+      }
+      if (Status s = optionalSlot(where, "flops slot", launch.flops())) {
+        return s;
       }
       for (int64_t k = 0; k < count(launch.args()); ++k) {
         if (Status s = checkArg(where + ": argument " + std::to_string(k), *launch.args()->Get(k))) {
@@ -271,7 +279,7 @@ private:
     return {};
   }
 
-  Status checkVariant(const std::string &where, const fb::Variant &variant) {
+  Status checkVariant(const std::string &where, const fb::Launch &launch, const fb::Variant &variant) {
     if (Status s = checkIndex(where, "kernel", variant.kernel(), count(module.kernels()))) {
       return s;
     }
@@ -283,7 +291,34 @@ private:
         return s;
       }
     }
+    const fb::Kernel &kernel = *module.kernels()->Get(variant.kernel());
+    for (int64_t i = 0; i < count(kernel.tensor_maps()); ++i) {
+      std::string map = where + ": kernel " + quoted(view(kernel.name())) + ": tensor map " + std::to_string(i);
+      if (Status s = checkTensorMap(map, launch, *kernel.tensor_maps()->Get(i))) {
+        return s;
+      }
+    }
     return {};
+  }
+
+  /// A tensor map against the argument it describes.
+  Status checkTensorMap(const std::string &where, const fb::Launch &launch, const fb::TensorMap &map) {
+    if (Status s = checkIndex(where, "argument", map.arg(), count(launch.args()))) {
+      return s;
+    }
+    const fb::Arg &arg = *launch.args()->Get(map.arg());
+    if (arg.buffer() == -1) {
+      return badFile(where + ": argument " + std::to_string(map.arg()) + " is no view");
+    }
+    for (int64_t dim : *map.dims()) {
+      if (Status s = checkIndex(where, "dim", dim, count(arg.sizes()))) {
+        return s;
+      }
+    }
+    return map.element_size() == dtypeSize(arg.dtype())
+               ? Status()
+               : badFile(where + ": elements of " + std::to_string(map.element_size()) + " bytes, those of argument " +
+                         std::to_string(map.arg()) + " have " + std::to_string(dtypeSize(arg.dtype())));
   }
 
   Status checkArg(const std::string &where, const fb::Arg &arg) {

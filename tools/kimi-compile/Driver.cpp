@@ -182,8 +182,8 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   }
   progress.show("plan");
   ModuleOptions moduleOptions;
-  moduleOptions.image = std::move(*image);
   moduleOptions.target = target->name();
+  moduleOptions.images = {{moduleOptions.target, std::move(*image)}};
   moduleOptions.sourceHash = hashSource(options);
   moduleOptions.bake = options.bake;
   moduleOptions.modelDir = llvm::sys::path::parent_path(options.input).str();

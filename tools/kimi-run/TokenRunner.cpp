@@ -40,7 +40,7 @@ static Status checkEntry(const Entry &entry) {
     if (port.role == KIMI_ROLE_ATTENTION_MASK && port.rank != 2) {
       return invalidArgument(who + "takes an attention mask as " + name + "; rank 2 is supported");
     }
-    if (port.role == KIMI_ROLE_NONE || port.role == KIMI_ROLE_LOGITS) {
+    if (port.role == KIMI_ROLE_NONE || port.role >= KIMI_ROLE_LOGITS) {
       return invalidArgument(who + "needs input " + name + ", which tokens do not give; run it with --input");
     }
   }

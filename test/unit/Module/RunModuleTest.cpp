@@ -57,8 +57,8 @@ public:
       return;
     }
     ModuleOptions options;
-    options.image = *image;
     options.target = target->name();
+    options.images = {{options.target, *image}};
     auto bytes = buildModule(*module, options);
     if (failed(bytes)) {
       return;

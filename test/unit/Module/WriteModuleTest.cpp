@@ -28,7 +28,8 @@ plan::Plan smallPlan() {
   inlined.dims = {2};
   inlined.bytes = std::string("\0\0\x80\x3f\0\0\0\x40", 8);
   plan.weights = {external, inlined};
-  plan.kernels = {"k"};
+  plan.kernels.emplace_back();
+  plan.kernels[0].name = plan.kernels[0].symbol = "k";
   plan::Entry entry;
   entry.name = "main";
   plan::Port port;
@@ -44,8 +45,8 @@ plan::Plan smallPlan() {
 
 ModuleOptions smallOptions() {
   ModuleOptions options;
-  options.image = "an image";
   options.target = "cpu:x86-64-v3";
+  options.images = {{options.target, "an image"}};
   options.sourceHash = "abc";
   return options;
 }
@@ -75,6 +76,36 @@ TEST(WriteModule, ReadsBack) {
   blob = module->images()->Get(0)->blob();
   EXPECT_EQ(bytes.substr(header.dataOffset + blob->offset(), blob->length()), "an image");
   EXPECT_EQ(module->entries()->Get(0)->inputs()->Get(0)->dims()->Get(0)->symbol(), 0);
+}
+
+TEST(WriteModule, KeepsHowKernelsAreLaunched) {
+  plan::Plan plan = smallPlan();
+  plan::Kernel &kernel = plan.kernels[0];
+  kernel.threads = 256;
+  kernel.sharedBytes = 49152;
+  kernel.pdl = true;
+  kernel.tensorMaps = {{/*arg=*/1, /*dims=*/{0, 2}, /*box=*/{64, 32}, /*swizzle=*/64, /*elementSize=*/2}};
+  ModuleOptions options = smallOptions();
+  options.target = "cuda:sm_90a";
+  options.images = {{"cuda:sm_90a", "a cubin"}, {"cuda:ptx:sm_90a", std::string("text\0", 5)}};
+  std::string bytes = writePlan(plan, options);
+  format::FileHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const fb::Module *module = fb::GetModule(bytes.data() + header.tableOffset);
+  ASSERT_EQ(module->images()->size(), 2u);
+  EXPECT_EQ(module->images()->Get(1)->target()->str(), "cuda:ptx:sm_90a");
+  const fb::Kernel *read = module->kernels()->Get(0);
+  EXPECT_EQ(read->threads(), 256);
+  EXPECT_EQ(read->tasks_per_block(), 1);
+  EXPECT_EQ(read->shared_bytes(), 49152);
+  EXPECT_TRUE(read->pdl());
+  ASSERT_EQ(read->tensor_maps()->size(), 1u);
+  const fb::TensorMap *map = read->tensor_maps()->Get(0);
+  EXPECT_EQ(map->arg(), 1);
+  EXPECT_EQ(map->dims()->Get(1), 2);
+  EXPECT_EQ(map->box()->Get(0), 64);
+  EXPECT_EQ(map->swizzle(), 64);
+  EXPECT_EQ(map->element_size(), 2);
 }
 
 TEST(WriteModule, IsDeterministic) {

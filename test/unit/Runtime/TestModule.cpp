@@ -43,7 +43,7 @@ std::vector<Offset<fb::Port>> buildPorts(FlatBufferBuilder &builder, const std::
   for (const PortSpec &spec : specs) {
     auto name = builder.CreateString(spec.name);
     auto dims = builder.CreateVectorOfStructs(spec.dims);
-    out.push_back(fb::CreatePort(builder, name, spec.dtype, dims));
+    out.push_back(fb::CreatePort(builder, name, spec.dtype, dims, spec.role));
   }
   return out;
 }
@@ -56,7 +56,7 @@ Offset<fb::Launch> buildLaunch(FlatBufferBuilder &builder, const LaunchSpec &spe
   }
   auto variants = builder.CreateVectorOfStructs(spec.variants);
   auto argList = builder.CreateVector(args);
-  return fb::CreateLaunch(builder, builder.CreateString("step"), variants, argList);
+  return fb::CreateLaunch(builder, builder.CreateString(spec.name), variants, argList, spec.flops);
 }
 
 Offset<fb::Entry> buildEntry(FlatBufferBuilder &builder, const EntrySpec &spec) {
@@ -85,6 +85,18 @@ Offset<fb::Entry> buildEntry(FlatBufferBuilder &builder, const EntrySpec &spec) 
                          launchList, spec.stepTokens);
 }
 
+Offset<fb::Kernel> buildKernel(FlatBufferBuilder &builder, const KernelSpec &spec) {
+  std::vector<Offset<fb::TensorMap>> maps;
+  for (const TensorMapSpec &map : spec.maps) {
+    auto dims = builder.CreateVector(map.dims), box = builder.CreateVector(map.box);
+    maps.push_back(fb::CreateTensorMap(builder, map.arg, dims, box, map.swizzle, map.elementSize));
+  }
+  auto text = builder.CreateString(spec.symbol);
+  auto mapList = builder.CreateVector(maps);
+  return fb::CreateKernel(builder, text, text, spec.image, spec.threads, spec.tasksPerBlock, spec.sharedBytes, spec.pdl,
+                          mapList);
+}
+
 /// Appends bytes to the data segment, and says where they went.
 fb::Blob addBlob(std::vector<uint8_t> &data, const void *bytes, size_t size) {
   data.resize(format::alignTo(data.size(), format::blobAlignment));
@@ -98,7 +110,7 @@ fb::Blob addBlob(std::vector<uint8_t> &data, const void *bytes, size_t size) {
 
 std::vector<uint8_t> build(const ModuleSpec &spec, const std::vector<std::string> &kernelSymbols) {
   FlatBufferBuilder builder;
-  std::vector<uint8_t> data, image = readFile(KIMI_TEST_KERNELS);
+  std::vector<uint8_t> data;
   std::vector<Offset<fb::Weight>> weights;
   for (const WeightSpec &weight : spec.weights) {
     uint64_t length = 4;
@@ -125,13 +137,25 @@ std::vector<uint8_t> build(const ModuleSpec &spec, const std::vector<std::string
     auto name = builder.CreateString(state.name);
     states.push_back(fb::CreateState(builder, name, fb::DType::F32, builder.CreateVector(state.dims), state.grows));
   }
-  fb::Blob code = addBlob(data, image.data(), image.size());
-  std::vector<Offset<fb::Image>> images = {
-      fb::CreateImage(builder, builder.CreateString(spec.target), &code, format::checksum(image.data(), image.size()))};
+  std::vector<ImageSpec> specImages = spec.images;
+  if (specImages.empty()) {
+    std::vector<uint8_t> code = readFile(KIMI_TEST_KERNELS);
+    specImages = {{spec.target, std::string(code.begin(), code.end())}};
+  }
+  std::vector<Offset<fb::Image>> images;
+  for (const ImageSpec &image : specImages) {
+    fb::Blob code = addBlob(data, image.bytes.data(), image.bytes.size());
+    images.push_back(fb::CreateImage(builder, builder.CreateString(image.target), &code,
+                                     format::checksum(image.bytes.data(), image.bytes.size())));
+  }
   std::vector<Offset<fb::Kernel>> kernels;
-  for (const std::string &symbol : kernelSymbols) {
-    auto text = builder.CreateString(symbol);
-    kernels.push_back(fb::CreateKernel(builder, text, text, 0));
+  if (spec.kernels.empty()) {
+    for (const std::string &symbol : kernelSymbols) {
+      kernels.push_back(buildKernel(builder, {symbol}));
+    }
+  }
+  for (const KernelSpec &kernel : spec.kernels) {
+    kernels.push_back(buildKernel(builder, kernel));
   }
   std::vector<Offset<fb::Entry>> entries;
   for (const EntrySpec &entry : spec.entries) {
@@ -230,6 +254,19 @@ ModuleSpec twoLaunchModule() {
   entry.launches = {{{fb::Variant(AddRows, -1, rows, one, one)}, {whole(x), whole(y), whole(sum, true)}},
                     {{fb::Variant(Scale, -1, rows, columns, one)}, {whole(sum), whole(z, true), {-1, three}}}};
   module.entries = {entry};
+  return module;
+}
+
+ModuleSpec cudaModule(ModuleSpec module) {
+  module.target = "cuda:sm_90a";
+  module.images = {{"cuda:sm_90a", "\x7f"
+                                   "ELF cubin of the fake driver"},
+                   {"cuda:ptx:sm_90a", std::string(".version 8.0 of the fake driver\0", 32)}};
+  module.kernels = {};
+  for (const std::string &symbol : kernelNames) {
+    module.kernels.push_back({symbol, 0, /*threads=*/64});
+  }
+  module.kernels[Scale].tasksPerBlock = 64; // a thread for each grid point
   return module;
 }
 

@@ -21,6 +21,7 @@ struct PortSpec {
   fb::DType dtype;
   std::vector<fb::Dim> dims;
   std::vector<int32_t> slots = {}; // of an output
+  fb::Role role = fb::Role::None;
 };
 
 struct ArgSpec {
@@ -34,6 +35,8 @@ struct ArgSpec {
 struct LaunchSpec {
   std::vector<fb::Variant> variants;
   std::vector<ArgSpec> args;
+  std::string name = "step";
+  int32_t flops = -1;
 };
 
 struct EntrySpec {
@@ -69,7 +72,26 @@ struct StateSpec {
   int32_t grows;
 };
 
-/// A module of f32 tensors whose kernels are those of TestKernels.c, in the order of kernelNames.
+struct TensorMapSpec {
+  int32_t arg;
+  std::vector<int32_t> dims, box;
+  uint8_t swizzle = 0, elementSize = 4;
+};
+
+/// How a kernel is launched on CUDA.
+struct KernelSpec {
+  std::string symbol;
+  int32_t image = 0, threads = 0, tasksPerBlock = 1, sharedBytes = 0;
+  bool pdl = false;
+  std::vector<TensorMapSpec> maps = {};
+};
+
+struct ImageSpec {
+  std::string target, bytes;
+};
+
+/// A module of f32 tensors. Unless `kernels` and `images` say otherwise, its kernels are those of TestKernels.c, in the
+/// order of kernelNames.
 struct ModuleSpec {
   std::string target = "cpu:x86-64";
   std::vector<std::string> symbols = {};
@@ -78,6 +100,8 @@ struct ModuleSpec {
   std::vector<StateSpec> states = {};
   std::vector<EntrySpec> entries = {};
   int64_t maxContext = -1;
+  std::vector<KernelSpec> kernels = {};
+  std::vector<ImageSpec> images = {};
 };
 
 enum Kernel { AddRows, Scale, ScaleNegative, SumRows, Accumulate, Root, NoSuchKernel };
@@ -123,6 +147,9 @@ inline std::string lastError() { return kimi_last_error(); }
 
 /// main(x: f32[n, m], y: f32[n, m]) -> (x + y) * 3, by way of an arena buffer.
 ModuleSpec twoLaunchModule();
+
+/// The same for CUDA: its kernels in blocks of threads (see cudaKernels), a cubin and PTX.
+ModuleSpec cudaModule(ModuleSpec module = twoLaunchModule());
 
 } // namespace kimi::test
 
