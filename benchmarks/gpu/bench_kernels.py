@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Single kernels beside cuBLAS and PyTorch's attention (cuDNN, flash) in the same run.
+
+The graphs are those of models.py, compiled with --target=cuda:... --precision=bf16; their kernels are timed by
+`kimi-run --benchmark`, whose report gives the time of every launch (events over replays of a graph with one launch each).
+The peers run on buffers whose sum exceeds the second-level cache, in a CUDA graph. A ratio above 1 means this project is
+faster.
+
+  benchmarks/gpu/bench_kernels.py --run ./kimi-run --models models [--json out.json] [CASE ...]
+
+MODELS/CASE/ holds model.onnx.data (made by models.py --weights where it is missing) and model.kmod.
+"""
+import argparse
+import dataclasses
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import models  # noqa: E402
+import peer  # noqa: E402
+
+
+def ours(args, case):
+    """(median microseconds of one kernel of the case, relative error against fp32)."""
+    folder = args.models / case.name
+    if isinstance(case, models.Gemm) and not (folder / models.DATA).exists():
+        models.write_weights(folder, case)
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        arrays = models.inputs(case)
+        np.savez(scratch / "in.npz", **arrays)
+        command = [args.run, str(folder / "model.kmod"), "--weights", str(folder), "--device", "cuda", "--input", str(scratch / "in.npz")]
+        subprocess.run([*command, "--output", str(scratch / "out.npz")], check=True)
+        subprocess.run([*command, "--benchmark", "--runs", "30", "--json", str(scratch / "report.json")], check=True, stdout=subprocess.DEVNULL)
+        results, report = np.load(scratch / "out.npz"), json.load(open(scratch / "report.json"))
+        error = relative_error(case, folder, arrays, results)
+    wanted = "linear" if isinstance(case, models.Gemm) else "attention"
+    groups = {}
+    for launch in report["launches"]:
+        if wanted in launch["kernel"]:
+            groups.setdefault(launch["name"], []).append(launch["median_us"])
+    return statistics.median(sum(times) for times in groups.values()), error
+
+
+def relative_error(case, folder, arrays, results):
+    on = {name: torch.from_numpy(a).cuda() for name, a in arrays.items()}
+    if isinstance(case, models.Gemm):
+        shape = (case.n, case.k) if case.transposed else (case.k, case.n)
+        last = case.copies - 1
+        w = np.memmap(folder / models.DATA, np.float32, "r", 4 * last * case.k * case.n, shape)
+        w = torch.from_numpy(np.array(w)).cuda()
+        reference, result = on["x"] @ (w.T if case.transposed else w), results[f"y{last}"]
+    else:
+        reference = F.scaled_dot_product_attention(on["q"], on["k"], on["v"], is_causal=case.queries > 1)
+        result = results["y"]
+    result = torch.from_numpy(result).cuda()
+    return float((result - reference).norm() / reference.norm())
+
+
+def theirs(case):
+    """{name: microseconds} of the peers, and (FLOPs, bytes) of the case."""
+    options = {"device": "cuda", "dtype": torch.bfloat16}
+    if isinstance(case, models.Gemm):
+        xs = [torch.randn(case.rows, case.k, **options) for _ in range(case.copies)]
+        ws = [torch.randn(case.n, case.k, **options) * 0.02 for _ in range(case.copies)]
+        ys = [torch.empty(case.rows, case.n, **options) for _ in range(case.copies)]
+
+        def products():
+            for x, w, y in zip(xs, ws, ys):
+                torch.mm(x, w.t(), out=y)
+        work = 2.0 * case.rows * case.k * case.n, 2.0 * (case.rows * case.k + case.k * case.n + case.rows * case.n)
+        return {"cublas": peer.median_ms(peer.captured(products)) * 1e3 / case.copies}, work
+    q = torch.randn(case.batch, case.heads, case.queries, case.depth, **options)
+    k = torch.randn(case.batch, case.heads, case.keys, case.depth, **options)
+    v = torch.randn(case.batch, case.heads, case.keys, case.width, **options)
+    flush, times = torch.empty(256 << 20, dtype=torch.int8, device="cuda"), {}
+    for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+        try:
+            with sdpa_kernel(backend):
+                times[name] = peer.median_ms(peer.captured(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=case.queries > 1)), flush=flush) * 1e3
+        except RuntimeError as error:
+            times[name] = float("inf")
+            print(f"{case.name}: {name} refused: {str(error).splitlines()[0]}", file=sys.stderr)
+    pairs = case.queries * (case.keys + 1) / 2 if case.queries > 1 else case.keys
+    work = 2.0 * case.batch * case.heads * pairs * (case.depth + case.width), 2.0 * case.batch * case.heads * (
+        case.queries * (case.depth + case.width) + case.keys * (case.depth + case.width))
+    return times, work
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", default="./kimi-run")
+    parser.add_argument("--models", type=pathlib.Path, required=True)
+    parser.add_argument("--json")
+    parser.add_argument("cases", nargs="*", help="names; every folder of --models without any")
+    args = parser.parse_args()
+    bandwidth, flops = peer.ceilings()
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; copy {bandwidth / 1e12:.2f} TB/s, products {flops / 1e12:.0f} TFLOP/s")
+    print(f"{'case (bf16)':28} {'ours us':>9} {'peer us':>9} {'peer':>7} {'ratio':>6} {'floor us':>9} {'error':>8}", flush=True)
+    rows = []
+    for name in args.cases or sorted(p.parent.name for p in args.models.glob("*/model.kmod")):
+        case = models.CASES[name]
+        try:
+            mine, error = ours(args, case)
+            times, (work, moved) = theirs(case)
+        except (subprocess.CalledProcessError, torch.cuda.OutOfMemoryError, KeyError) as problem:
+            print(f"{name:28} failed: {problem}", flush=True)
+            rows.append({"case": name, "error": str(problem)})
+            continue
+        floor, best = max(work / flops, moved / bandwidth) * 1e6, min(times, key=times.get)
+        rows.append({**dataclasses.asdict(case), "ours_us": mine, "peers_us": times, "ratio": times[best] / mine, "floor_us": floor, "rnorm": error})
+        flag = "" if error <= 1e-2 else "  WRONG"  # NaN is wrong too
+        print(f"{name:28} {mine:9.1f} {times[best]:9.1f} {best:>7} {times[best] / mine:6.2f} {floor:9.1f} {error:8.1e}{flag}", flush=True)
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump({"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "bandwidth": bandwidth, "flops": flops, "rows": rows}, f, indent=1)
+    if any(not row.get("rnorm", 1) <= 1e-2 for row in rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
