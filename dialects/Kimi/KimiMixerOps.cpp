@@ -112,9 +112,10 @@ LogicalResult AttentionOp::verify() {
            << text(q.getDimSize(0)) << ", " << text(k.getDimSize(0)) << " and " << text(v.getDimSize(0));
   }
   int64_t expected[] = {q.getDimSize(0), heads, q.getDimSize(2), v.getDimSize(3)};
-  if (!compatible(result.getShape(), expected) || result.getElementType() != q.getElementType()) {
+  if (!compatible(result.getShape(), expected) ||
+      (result.getElementType() != q.getElementType() && !result.getElementType().isF32())) {
     return emitOpError("[A7] gives ") << result << "; expected " << text(expected) << " of " << q.getElementType()
-                                      << " ([batch, q's heads, q's tokens, v's channels], as q's elements)";
+                                      << " or f32 ([batch, q's heads, q's tokens, v's channels])";
   }
   if (getMask()) {
     RankedTensorType mask = tensorType(getMask());

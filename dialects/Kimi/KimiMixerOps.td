@@ -16,7 +16,7 @@ def Kimi_AttentionOp : Kimi_Op<"attention", [Pure,
   let summary = "softmax attention";
   let description = [{
     q: [B, Hq, T, Dk], k: [B, Hkv, S, Dk], v: [B, Hkv, S, Dv], Hq a multiple of Hkv (query head h reads key head
-    h div (Hq/Hkv)). Result: [B, Hq, T, Dv], of q's element type; the arithmetic is fp32:
+    h div (Hq/Hkv)). Result: [B, Hq, T, Dv], of q's element type or f32; the arithmetic is fp32:
 
       s[i,j] = scale * (q_i . k_j);  softcap c > 0: s = c*tanh(s/c);  s += mask (f32)  or  s = -inf where mask (i1) is 0
       p[i,:] = softmax(s[i,:]);  o_i = sum_j p[i,j] v_j
@@ -32,7 +32,8 @@ def Kimi_AttentionOp : Kimi_Op<"attention", [Pure,
 
     Constraints: [A1] q, k, v and the result are [batch, heads, tokens, channels] of floats; [A2] q's heads are a
     multiple of k's; [A3] k and v have as many heads; [A4] q and k have as many channels; [A5] k and v have as many rows;
-    [A6] all batches agree; [A7] the result is [B, Hq, T, Dv] of q's element type; [A8] mask elements are i1 or floats;
+    [A6] all batches agree; [A7] the result is [B, Hq, T, Dv] of q's element type or f32; [A8] mask elements are i1
+    or floats;
     [A9] the mask's shape is as above; [A10] scale and softcap are finite, softcap is at least 0.
 
     Example:

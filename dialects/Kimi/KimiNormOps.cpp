@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace kimi;
 
 /// [N1] x holds floats and has at least `minRank` dims, [N2] the result has x's shape, [N3] and an element type among
-/// x's and `alternative` (null: x's only).
+/// x's, f32 and `alternative` (null: none).
 static LogicalResult verifySameShape(Operation *op, Value xValue, Value resultValue, int64_t minRank,
                                      Type alternative = {}) {
   RankedTensorType x = tensorType(xValue), result = tensorType(resultValue);
@@ -22,7 +22,8 @@ static LogicalResult verifySameShape(Operation *op, Value xValue, Value resultVa
   if (!compatible(x.getShape(), result.getShape())) {
     return op->emitOpError("[N2] gives shape ") << text(result.getShape()) << " from x of shape " << text(x.getShape());
   }
-  if (result.getElementType() != x.getElementType() && result.getElementType() != alternative) {
+  if (result.getElementType() != x.getElementType() && result.getElementType() != alternative &&
+      !result.getElementType().isF32()) {
     return op->emitOpError("[N3] gives elements of type ")
            << result.getElementType() << " from x of " << x.getElementType();
   }

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Kimi/LoadTime.h"
 #include "passes/Kimi/Passes.h"
 #include "passes/Kimi/Reference.h"
 #include "llvm/ADT/SetVector.h"
@@ -31,30 +32,6 @@ RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.get
 //===----------------------------------------------------------------------===//
 // What can be taken
 //===----------------------------------------------------------------------===//
-
-/// Whether `value` depends on weights and constants only, so that it is known once the weights are loaded.
-bool isLoadTimeValue(Value value) {
-  SmallVector<Value> work = {value};
-  llvm::SmallPtrSet<Operation *, 8> seen;
-  while (!work.empty()) {
-    Operation *op = work.pop_back_val().getDefiningOp();
-    if (!op || !isMemoryEffectFree(op)) {
-      return false;
-    }
-    if (!seen.insert(op).second || isa<WeightRefOp>(op)) {
-      continue;
-    }
-    op->walk([&](Operation *inner) {
-      for (Value operand : inner->getOperands()) {
-        if (!op->isProperAncestor(operand.getParentBlock()->getParentOp()) &&
-            operand.getParentBlock()->getParentOp() != op) {
-          work.push_back(operand);
-        }
-      }
-    });
-  }
-  return true;
-}
 
 /// The matrix behind a transposition, which the `transpose` flag can say.
 std::pair<Value, bool> matrixOf(LinearOp op) {
@@ -186,9 +163,8 @@ public:
   void addGelu(GeluOp op) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToEnd(body.get());
-    Type type = value.getType();
     value = emitGelu(b, op.getLoc(), castFloat(b, op.getLoc(), value, b.getF32Type()), op.getTanh());
-    value = castFloat(b, op.getLoc(), value, type);
+    value = castFloat(b, op.getLoc(), value, tensorOf(op.getResult()).getElementType());
   }
 
   void addGeneric(linalg::GenericOp op, Value source) {

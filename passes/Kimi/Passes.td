@@ -170,4 +170,50 @@ def FuseElementwise : Pass<"kimi-fuse-elementwise"> {
                            "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def NarrowPrecision : Pass<"kimi-narrow-precision", "::mlir::ModuleOp"> {
+  let summary = "weights and activations in bf16 or f16";
+  let description = [{
+    What kernels pass to each other becomes `type`, what they compute with stays fp32:
+
+    - weight matrices of projections and embedding tables: rounded once, when weights are loaded (see the `init` entry);
+    - activations: the results of projections, attention, norms, embeddings and elementwise ops on activations (the
+      residual stream among them), rounded once where they are stored. Fused epilogues widen what they read;
+    - states that grow by rows (KV caches).
+
+    fp32 stay: sums, norm statistics, softmax and its scores, masks, rotary angles and all else that no activation goes
+    into, vectors (biases, gammas, betas), states of fixed size, inputs of `kimi.loops` (routing), and the signature of
+    every function. A result of projections that only leaves the function (logits) is stored in fp32 without having been
+    rounded. Tensors that are not fp32 are left alone. An fp32 value that an op takes rounded and that no kernel could
+    round at its store is rounded by a kernel of its own, with a remark.
+
+    The module gets the attribute `kimi.precision`, the type. `tf32` changes nothing else: it allows schedules to multiply
+    with 10 bits of mantissa.
+
+    Before:
+    ```mlir
+    %w = kimi.weight_ref @w : tensor<8x8xf32>
+    %h = kimi.fused_linear %x, %w ... -> tensor<?x8xf32> { ... kimi.yield %s : f32 }
+    %y = kimi.fused_linear %h, %w ... -> tensor<?x8xf32>
+    ```
+    After (bf16):
+    ```mlir
+    %w = kimi.weight_ref @w : tensor<8x8xf32>
+    %n = linalg.generic ins(%w : tensor<8x8xf32>) ... { arith.truncf } -> tensor<8x8xbf16>
+    %h = kimi.fused_linear %x, %n ... -> tensor<?x8xbf16> { ... %r = arith.truncf %s : f32 to bf16
+                                                            kimi.yield %r : bf16 }
+    %y = kimi.fused_linear %h, %n ... -> tensor<?x8xf32>
+    ```
+
+    Numeric effect: weights and activations keep 8 (bf16) or 11 (fp16) significant bits. In fp16 what exceeds 65504 is
+    infinite.
+  }];
+  let options = [Option<"type", "type", "std::string", "\"bf16\"", "bf16, fp16 or tf32">];
+  let statistics = [Statistic<"weights", "weights", "weights rounded when they are loaded">,
+                    Statistic<"activations", "activations", "values that kernels exchange made narrow">,
+                    Statistic<"states", "states", "states made narrow">,
+                    Statistic<"casts", "casts", "conversions that take a kernel of their own">];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 #endif // KIMI_PASSES_KIMI_PASSES

@@ -78,8 +78,10 @@ def KimiScheduleLinear : Pass<"kimi-schedule-linear", "mlir::ModuleOp"> {
     choose between a kernel for one row, for a few, and for many. The last block of columns starts early where the columns
     are not a multiple of TN, so that every product has static sizes.
 
-    Left to the reference lowering, with a remark: dynamic K or N, element types other than f32, rows too long to
-    normalise within one block.
+    x, w, extras and y are f32, bf16 or f16 each; a block works in fp32 and the store rounds.
+
+    Left to the reference lowering, with a remark: dynamic K or N, other element types, rows too long to normalise within
+    one block.
 
     Before: `%y = kimi.fused_linear %x, %w norm layer(%g, %b) eps 1.0e-5 ... { ... }`
 
@@ -101,7 +103,9 @@ def KimiScheduleAttention : Pass<"kimi-schedule-attention", "mlir::ModuleOp"> {
     key that the block may see. Guards choose between a kernel for one query and for many. Keys and values are strided
     views (a cache, slices of the projection). A result that is only transposed to [B, T, H, D] is written in that order.
 
-    Left to the reference lowering, with a remark: dynamic heads or channels, element types other than f32.
+    q, k, v and the result are f32, bf16 or f16 each; a block works in fp32 and the store rounds.
+
+    Left to the reference lowering, with a remark: dynamic heads or channels, other element types.
 
     Before: `%o = kimi.attention %q, %k, %v causal scale 0.125 : ...`
 

@@ -34,7 +34,7 @@ constexpr AttentionSchedule kManyQueries = {48, 64}, kOneQuery = {1, 128};
 /// What the kernel reads and writes, on the host.
 struct Problem {
   AttentionOp op;
-  Value mask;               // additive, f32; null without one
+  Value mask;               // additive; null without one
   RankedTensorType type;    // of the result as it is stored
   bool tokensFirst = false; // stored as [B, T, H, D]
 };
@@ -282,11 +282,13 @@ struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiSchedul
     }
   }
 
+  static bool isKnownFloat(Type element) { return element.isF32() || element.isBF16() || element.isF16(); }
+
   std::string whyNot(AttentionOp op) {
     for (Value value : {op.getQ(), op.getK(), op.getV()}) {
       auto type = cast<RankedTensorType>(value.getType());
-      if (!type.getElementType().isF32()) {
-        return "there is no kernel for operands that are not f32";
+      if (!isKnownFloat(type.getElementType())) {
+        return "there is no kernel for operands that are not f32, bf16 or f16";
       }
       if (type.isDynamicDim(3)) {
         return "the number of channels is not known";
@@ -295,13 +297,13 @@ struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiSchedul
         return "heads of " + std::to_string(type.getDimSize(3)) + " channels do not fit a block";
       }
     }
-    if (!cast<RankedTensorType>(op.getType()).getElementType().isF32()) {
-      return "there is no kernel for results that are not f32";
+    if (!isKnownFloat(cast<RankedTensorType>(op.getType()).getElementType())) {
+      return "there is no kernel for results that are not f32, bf16 or f16";
     }
     if (op.getMask()) {
       Type element = cast<RankedTensorType>(op.getMask().getType()).getElementType();
-      if (!element.isF32() && !element.isInteger(1)) {
-        return "there is no kernel for masks that are neither f32 nor boolean";
+      if (!isKnownFloat(element) && !element.isInteger(1)) {
+        return "there is no kernel for masks that are neither boolean nor f32, bf16 or f16";
       }
     }
     return {};
@@ -331,6 +333,9 @@ struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiSchedul
     std::string stem = "attention_d" + std::to_string(qType.getDimSize(3));
     if (vType.getDimSize(3) != qType.getDimSize(3)) {
       stem += "_v" + std::to_string(vType.getDimSize(3));
+    }
+    if (Type element = cast<RankedTensorType>(op.getK().getType()).getElementType(); !element.isF32()) {
+      stem += element.isBF16() ? "_bf16" : "_f16";
     }
     stem += std::string(op.getCausal() ? "_causal" : "") + (op.getMask() ? "_mask" : "");
     SymbolicDim queries = context.scalars.shape(op.getQ())[2];

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/Kimi/Reference.h"
 #include "passes/KimiToTile/HostViews.h"
 #include "passes/KimiToTile/LinearSchedule.h"
 #include "passes/KimiToTile/Passes.h"
@@ -44,7 +45,8 @@ struct Problem {
 /// Broadcasts `extra`, read through `map` (dims of y to its dims), to the whole of y.
 Value broadcastExtra(HostContext &context, FusedLinearOp op, Value extra, AffineMap map) {
   OpBuilder b(op);
-  auto type = cast<RankedTensorType>(op.getType());
+  auto type = RankedTensorType::get(cast<RankedTensorType>(op.getType()).getShape(),
+                                    cast<RankedTensorType>(extra.getType()).getElementType());
   SmallVector<Value> dynamic;
   for (auto [axis, size] : llvm::enumerate(context.scalars.shape(op.getResult()))) {
     if (type.isDynamicDim(axis)) {
@@ -194,11 +196,18 @@ private:
     SmallVector<Value> tiles{acc};
     Value zero = writer.constant(0);
     for (auto [source, extra] : llvm::zip(extras, p.extras)) {
-      Value tile = t.shared(extra.perRow ? s.rows : 1, extra.perColumn ? s.columns : 1);
+      Type element = cast<MemRefType>(source.getType()).getElementType();
+      Value tile =
+          t.alloc(extra.perRow ? s.rows : 1, extra.perColumn ? s.columns : 1, tile::SpaceKind::shared, element);
       t.load(tile, source, {extra.perRow ? firstRow : zero, extra.perColumn ? firstColumn : zero}, {0, 1});
       tiles.push_back(tile);
     }
-    if (region.getTerminator()->getOperand(0) == region.getArgument(0)) {
+    // The store rounds to the type of y; a conversion that ends the epilogue is left to it.
+    Value last = region.getTerminator()->getOperand(0);
+    if (auto round = last.getDefiningOp<arith::TruncFOp>(); round && round.getIn().getType().isF32()) {
+      last = round.getIn();
+    }
+    if (last == region.getArgument(0)) {
       return;
     }
     t.map(tiles, acc, [&](ValueRange values) {
@@ -207,7 +216,7 @@ private:
       for (Operation &op : region.without_terminator()) {
         b.clone(op, mapping)->setLoc(loc);
       }
-      return mapping.lookupOrDefault(region.getTerminator()->getOperand(0));
+      return castFloat(b, loc, mapping.lookupOrDefault(last), b.getF32Type());
     });
   }
 
@@ -261,13 +270,13 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
     if (!w.hasStaticShape()) {
       return "the weight has a dynamic extent";
     }
-    for (Value value : op->getOperands()) {
-      if (!cast<RankedTensorType>(value.getType()).getElementType().isF32()) {
-        return "there is no kernel for operands that are not f32";
+    SmallVector<Value> values(op->getOperands());
+    values.push_back(op.getResult());
+    for (Value value : values) {
+      Type element = cast<RankedTensorType>(value.getType()).getElementType();
+      if (!element.isF32() && !element.isBF16() && !element.isF16()) {
+        return "there is no kernel for operands and results that are not f32, bf16 or f16";
       }
-    }
-    if (!cast<RankedTensorType>(op.getType()).getElementType().isF32()) {
-      return "there is no kernel for results that are not f32";
     }
     int64_t k = w.getDimSize(op.getTranspose() ? 1 : 0);
     if (w.getNumElements() == 0) {
@@ -306,12 +315,16 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
     LinearSchedule many = kManyRows;
     many.rows = rowsThatFit(p.op, p.k, many.rows, norm);
     std::string stem = "linear_" + std::to_string(p.k) + "x" + std::to_string(p.n);
+    if (Type element = cast<RankedTensorType>(p.op.getW().getType()).getElementType(); !element.isF32()) {
+      stem += element.isBF16() ? "_bf16" : "_f16";
+    }
     if (norm) {
       stem += "_" + stringifyNormKind(p.op.getNorm()).str();
     }
     llvm::SmallSetVector<StringRef, 4> names;
     for (Operation &inner : p.op.getEpilogue().front().without_terminator()) {
-      if (!isa<arith::ConstantOp>(inner) && names.size() < 4) {
+      bool isPlain = isa<arith::ConstantOp, arith::ExtFOp, arith::TruncFOp>(inner);
+      if (!isPlain && names.size() < 4) {
         names.insert(inner.getName().stripDialect());
       }
     }

@@ -21,10 +21,14 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   if (options.deriveDecode) {
     phases.push_back({"state", "kimi-derive-decode,canonicalize,cse"});
   }
+  if (!options.reference) {
+    phases.push_back({"fuse", "kimi-refine-shapes,kimi-fuse-linear,kimi-fuse-elementwise,canonicalize,cse"});
+  }
+  if (options.precision != "f32") {
+    phases.push_back({"narrow", "kimi-narrow-precision{type=" + options.precision + "},canonicalize,cse"});
+  }
   if (options.reference) {
     phases.push_back({"reference", "kimi-lower-to-reference,canonicalize,cse"});
-  } else {
-    phases.push_back({"fuse", "kimi-refine-shapes,kimi-fuse-linear,kimi-fuse-elementwise,canonicalize,cse"});
   }
   return phases;
 }
@@ -57,7 +61,12 @@ void kimi::registerKimiPipelines() {
     phases.push_back(phase);
   }
   options.reference = true;
-  phases.push_back(graphPhases(options).back());
+  options.precision = "bf16";
+  for (Phase &phase : graphPhases(options)) {
+    if (phase.name == "narrow" || phase.name == "reference") {
+      phases.push_back(phase);
+    }
+  }
   for (const Phase &phase : phases) {
     // The registry keeps references to nothing but the function, so the phase travels in the closure.
     registerPassPipeline(

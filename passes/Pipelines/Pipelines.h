@@ -18,6 +18,8 @@ struct PipelineOptions {
   bool reference = false;
   /// Make `prefill` and `decode` entries where the graph allows it.
   bool deriveDecode = true;
+  /// What weights and activations are held in: f32, tf32, bf16 or fp16 (see --kimi-narrow-precision).
+  std::string precision = "f32";
   /// Columns of a weight panel: two vectors of the target.
   int64_t panel = 16;
 };

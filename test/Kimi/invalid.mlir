@@ -174,7 +174,7 @@ func.func @f(%q: tensor<1x4x?x16xf32>, %k: tensor<?x4x?x16xf32>, %v: tensor<2x4x
 // -----
 
 func.func @f(%q: tensor<?x4x?x16xf32>, %v: tensor<?x4x?x8xf32>) {
-  // expected-error @below {{[A7] gives 'tensor<?x4x?x16xf32>'; expected [?, 4, ?, 8] of 'f32'}}
+  // expected-error @below {{[A7] gives 'tensor<?x4x?x16xf32>'; expected [?, 4, ?, 8] of 'f32' or f32 ([batch, q's heads, q's tokens, v's channels])}}
   %0 = kimi.attention %q, %q, %v scale 1.0 : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<?x4x?x8xf32> -> tensor<?x4x?x16xf32>
   return
 }

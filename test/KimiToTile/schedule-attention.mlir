@@ -12,6 +12,10 @@
 // CHECK: tile.store {{.*}} dims [1, 3]
 // CHECK: tile.kernel @attention_d32_v16_mask(
 // CHECK: math.tanh
+// CHECK: tile.kernel @attention_d64_bf16_causal_t1(
+// CHECK: tile.load {{.*}} : memref<1x4x1x64xbf16, {{.*}}>, memref<1x64xf32
+// CHECK: tile.mma {{.*}} transpose_b : memref<1x128xf32{{.*}} memref<128x64xbf16
+// CHECK: tile.store {{.*}} memref<1x4x1x64xbf16
 
 // The transpose of the result is not a copy: the kernel writes [B, T, H, D].
 // CHECK-LABEL: func.func @causal
@@ -32,6 +36,22 @@ func.func @causal(%q: tensor<?x12x?x64xf32>, %k: tensor<?x12x?x64xf32>, %v: tens
 func.func @masked(%q: tensor<1x4x50x32xf32>, %k: tensor<1x2x70x32xf32>, %v: tensor<1x2x70x16xf32>, %m: tensor<1x1x50x70xi1>) -> tensor<1x4x50x16xf32> {
   %o = kimi.attention %q, %k, %v mask %m : tensor<1x1x50x70xi1> scale 0.125 {softcap = 30.0 : f32} : tensor<1x4x50x32xf32>, tensor<1x2x70x32xf32>, tensor<1x2x70x16xf32> -> tensor<1x4x50x16xf32>
   return %o : tensor<1x4x50x16xf32>
+}
+
+// A cache of bf16: scores, softmax and sums are fp32, the store rounds.
+// CHECK-LABEL: func.func @narrow
+// CHECK: kimi.dispatch [@attention_d64_bf16_causal_t1] grid
+func.func @narrow(%q: tensor<1x4x1x64xbf16>, %k: tensor<1x4x?x64xbf16>, %v: tensor<1x4x?x64xbf16>) -> tensor<1x4x1x64xbf16> {
+  %o = kimi.attention %q, %k, %v causal scale 0.125 : tensor<1x4x1x64xbf16>, tensor<1x4x?x64xbf16>, tensor<1x4x?x64xbf16> -> tensor<1x4x1x64xbf16>
+  return %o : tensor<1x4x1x64xbf16>
+}
+
+// REMARK: remark: is computed by the reference lowering: there is no kernel for operands that are not f32, bf16 or f16
+// CHECK-LABEL: func.func @double
+// CHECK: kimi.attention
+func.func @double(%q: tensor<1x4x1x64xf64>) -> tensor<1x4x1x64xf64> {
+  %o = kimi.attention %q, %q, %q causal scale 0.125 : tensor<1x4x1x64xf64>, tensor<1x4x1x64xf64>, tensor<1x4x1x64xf64> -> tensor<1x4x1x64xf64>
+  return %o : tensor<1x4x1x64xf64>
 }
 
 // REMARK: remark: is computed by the reference lowering: the number of channels is not known

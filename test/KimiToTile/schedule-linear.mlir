@@ -14,6 +14,14 @@
 // CHECK: tile.kernel @linear_3000x16(
 // CHECK: scf.for
 // CHECK: tile.mma
+// CHECK: tile.kernel @linear_96x200_bf16_addf(
+// CHECK: %[[A:.*]] = tile.alloc : memref<48x96xf32, #tile.space<shared>>
+// CHECK: tile.load %[[A]] from {{.*}} : memref<50x96xbf16, {{.*}}>, memref<48x96xf32
+// CHECK: tile.mma %[[ACC:.*]], %[[A]], {{.*}} panels : memref<48x128xf32{{.*}} memref<48x96xf32{{.*}} memref<8x96x16xbf16
+// CHECK: tile.load %[[R:.*]] from {{.*}}, memref<48x128xbf16, #tile.space<shared>>
+// CHECK: tile.map ins(%[[ACC]], %[[R]]
+// CHECK-NOT: arith.truncf
+// CHECK: tile.store %[[ACC]] to {{.*}} : memref<48x128xf32, #tile.space<fragment>>, memref<50x200xbf16
 
 // CHECK-LABEL: func.func @dynamic
 // CHECK: kimi.pack_weight %arg1 panel 16 : tensor<96x200xf32> -> tensor<13x96x16xf32>
@@ -54,6 +62,34 @@ func.func @known_rows(%x: tensor<1x1x64xf32>, %w: tensor<16x64xf32>) -> tensor<1
     kimi.yield %acc : f32
   }
   return %y : tensor<1x?x16xf32>
+}
+
+// Narrow operands are widened by the loads and the product, the store rounds: no tile holds the sum in bf16. The residual
+// is read as it is stored.
+// CHECK-LABEL: func.func @narrow
+// CHECK: kimi.pack_weight %arg1 panel 16 : tensor<96x200xbf16> -> tensor<13x96x16xbf16>
+// CHECK: kimi.dispatch [@linear_96x200_bf16_addf] grid
+func.func @narrow(%x: tensor<50x96xbf16>, %w: tensor<96x200xbf16>, %r: tensor<50x200xbf16>) -> tensor<50x200xbf16> {
+  %y = kimi.fused_linear %x, %w extras(%r) maps [affine_map<(m, n) -> (m, n)>]
+      : (tensor<50x96xbf16>, tensor<96x200xbf16>, tensor<50x200xbf16>) -> tensor<50x200xbf16> {
+  ^bb0(%acc: f32, %res: bf16):
+    %0 = arith.extf %res : bf16 to f32
+    %1 = arith.addf %acc, %0 : f32
+    %2 = arith.truncf %1 : f32 to bf16
+    kimi.yield %2 : bf16
+  }
+  return %y : tensor<50x200xbf16>
+}
+
+// REMARK: remark: is computed by the reference lowering: there is no kernel for operands and results that are not f32, bf16 or f16
+// CHECK-LABEL: func.func @double
+// CHECK: kimi.fused_linear
+func.func @double(%x: tensor<50x96xf64>, %w: tensor<96x200xf32>) -> tensor<50x200xf32> {
+  %y = kimi.fused_linear %x, %w : (tensor<50x96xf64>, tensor<96x200xf32>) -> tensor<50x200xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<50x200xf32>
 }
 
 // REMARK: remark: is computed by the reference lowering: the weight has a dynamic extent

@@ -14,6 +14,26 @@ def test_gpt2_case(case, mode, cache):
     run(tool("kimi-run"), "--onnx-test", case, "--rtol", "1e-3", "--atol", "1e-4", "--cache", cache, *mode)
 
 
+@pytest.mark.parametrize("mode", [[], ["--reference"]], ids=["kernels", "reference"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("case", CASES, ids=lambda p: p.name)
+def test_gpt2_case_narrow(case, precision, mode, cache):
+    """Weights and activations in 16 bits stay near the fp32 outputs: 1e-2 of their norm."""
+    run(tool("kimi-run"), "--onnx-test", case, "--precision", precision, "--rnorm", "1e-2", "--cache", cache, *mode)
+
+
+@pytest.mark.parametrize("case", CASES[:1], ids=lambda p: p.name)
+def test_gpt2_case_tf32_is_fp32_on_a_cpu(case, cache):
+    run(tool("kimi-run"), "--onnx-test", case, "--precision", "tf32", "--rtol", "1e-3", "--atol", "1e-4", "--cache", cache)
+
+
+def test_bf16_is_not_fp32(cache):
+    """The comparison by norm can tell bf16 from fp32: what passes at 1e-2 fails at 1e-4."""
+    result = run(tool("kimi-run"), "--onnx-test", CASES[0], "--precision", "bf16", "--rnorm", "1e-4", "--cache", cache,
+                 check=False)
+    assert result.returncode == 3 and "norm of the difference" in result.stdout
+
+
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):
     if not FAMILY.exists():

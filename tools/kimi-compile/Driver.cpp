@@ -114,6 +114,7 @@ static std::string hashSource(const CompileOptions &options) {
     hash.update((*buffer)->getBuffer());
   }
   hash.update(options.reference ? "reference" : "kernels");
+  hash.update(options.precision);
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
@@ -145,6 +146,7 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   }
   PipelineOptions pipeline;
   pipeline.reference = options.reference;
+  pipeline.precision = options.precision;
   pipeline.deriveDecode = options.deriveDecode;
   pipeline.panel = 2 * target->lanes;
   if (failed(runPhases(module, graphPhases(pipeline), progress))) {

@@ -29,6 +29,8 @@ struct CompileOptions {
   std::string target = "cpu";
   /// "native", "x86-64-v3", "x86-64-v4", or a processor name of LLVM.
   std::string cpu = "native";
+  /// What weights and activations are held in: "f32", "tf32", "bf16" or "fp16".
+  std::string precision = "f32";
   /// Plain fp32 loops instead of fusion and schedules.
   bool reference = false;
   /// Make `prefill` and `decode` entries where the graph allows it.

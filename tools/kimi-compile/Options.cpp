@@ -37,6 +37,9 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
                                      cl::cat(category));
   static cl::opt<std::string> cpu("cpu", cl::desc("native, x86-64-v3, x86-64-v4, or a processor name of LLVM"),
                                   cl::init("native"), cl::cat(category));
+  static cl::opt<std::string> precision(
+      "precision", cl::desc("What weights and activations are held in: f32, tf32, bf16 or fp16 (default: f32)"),
+      cl::value_desc("type"), cl::init("f32"), cl::cat(category));
   static cl::opt<bool> reference(
       "reference", cl::desc("Plain fp32 loops, no fusion and no schedules: slow and obvious"), cl::cat(category));
   static cl::opt<bool> noDecode("no-derive-decode", cl::desc("Only the graph's own entry, no prefill and decode"),
@@ -74,6 +77,11 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
     llvm::errs() << "kimi-compile: error: --target=" << target << " is not known; the only target is cpu\n";
     return std::nullopt;
   }
+  if (precision != "f32" && precision != "tf32" && precision != "bf16" && precision != "fp16") {
+    llvm::errs() << "kimi-compile: error: --precision=" << precision
+                 << " is not known; precisions: f32, tf32, bf16, fp16\n";
+    return std::nullopt;
+  }
   CompileOptions options;
   options.input = input;
   options.output = output;
@@ -82,6 +90,7 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   options.verbose = verbose;
   options.target = target;
   options.cpu = cpu;
+  options.precision = precision;
   options.reference = reference;
   options.deriveDecode = !noDecode;
   options.bake = bake;

@@ -27,7 +27,8 @@ static std::string number(double value) {
   return text;
 }
 
-Difference compare(const HostTensor &got, const HostTensor &want, double rtol, double atol) {
+Difference compare(const HostTensor &got, const HostTensor &want, double rtol, double atol,
+                   std::optional<double> rnorm) {
   Difference result;
   auto fail = [&](const std::string &why) {
     result.why = result.equal ? why : result.why;
@@ -42,6 +43,7 @@ Difference compare(const HostTensor &got, const HostTensor &want, double rtol, d
     return result;
   }
   bool floats = isFloat(want.dtype);
+  double distances = 0, wanted = 0; // sums of squares
   for (int64_t i = 0; i < want.count(); ++i) {
     if (!floats) {
       int64_t a = got.integerAt(i), b = want.integerAt(i);
@@ -58,13 +60,20 @@ Difference compare(const HostTensor &got, const HostTensor &want, double rtol, d
       double distance = std::abs(a - b);
       result.maxAbsolute = std::max(result.maxAbsolute, distance);
       result.maxRelative = std::max(result.maxRelative, distance == 0 ? 0 : b == 0 ? HUGE_VAL : distance / std::abs(b));
-      close = distance <= atol + rtol * std::abs(b);
+      distances += distance * distance;
+      wanted += b * b;
+      close = rnorm || distance <= atol + rtol * std::abs(b);
     } else {
       close = a == b || (std::isnan(a) && std::isnan(b));
     }
     if (!close) {
       fail("element " + place(want, i) + " is " + number(a) + ", expected " + number(b));
     }
+  }
+  result.relativeNorm = distances == 0 ? 0 : wanted == 0 ? HUGE_VAL : std::sqrt(distances / wanted);
+  if (rnorm && floats && !(result.relativeNorm <= *rnorm)) {
+    fail("the norm of the difference is " + number(result.relativeNorm) + " of the expected norm, allowed is " +
+         number(*rnorm));
   }
   return result;
 }

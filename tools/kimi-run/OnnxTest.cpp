@@ -69,7 +69,7 @@ static Status readSide(const std::string &folder, const std::string &prefix, con
 namespace {
 struct SetResult {
   bool equal = true;
-  double maxAbsolute = 0, maxRelative = 0;
+  double maxAbsolute = 0, maxRelative = 0, relativeNorm = 0;
   std::string why;
 };
 } // namespace
@@ -102,9 +102,10 @@ static Status runSet(Model &model, const Entry &entry, const std::string &folder
     if (!given[i]) {
       continue;
     }
-    Difference d = compare(outputs[i], wanted[i], options.rtol, options.atol);
+    Difference d = compare(outputs[i], wanted[i], options.rtol, options.atol, options.rnorm);
     result.maxAbsolute = std::max(result.maxAbsolute, d.maxAbsolute);
     result.maxRelative = std::max(result.maxRelative, d.maxRelative);
+    result.relativeNorm = std::max(result.relativeNorm, d.relativeNorm);
     if (!d.equal && result.equal) {
       result.equal = false;
       result.why = std::string("output '") + entry.outputs[i].name + "': " + d.why;
@@ -145,7 +146,8 @@ public:
         continue;
       }
       char line[96];
-      std::snprintf(line, sizeof(line), "max abs %.3g, max rel %.3g", result.maxAbsolute, result.maxRelative);
+      std::snprintf(line, sizeof(line), "max abs %.3g, max rel %.3g, norm %.3g", result.maxAbsolute, result.maxRelative,
+                    result.relativeNorm);
       out << set.second << ": " << (result.equal ? "passed, " : "FAILED, ") << line
           << (result.equal ? "" : "; " + result.why) << std::endl;
       ++(result.equal ? passed : failed);
@@ -154,6 +156,7 @@ public:
                       {"passed", result.equal},
                       {"max_abs", result.maxAbsolute},
                       {"max_rel", result.maxRelative},
+                      {"rnorm", result.relativeNorm},
                       {"why", result.why}});
     }
   }

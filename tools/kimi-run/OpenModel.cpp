@@ -21,13 +21,15 @@ Status openModel(const Options &options, std::ostream &log, std::unique_ptr<Mode
   std::string extension = std::filesystem::path(options.model).extension().string();
   std::string module = options.model, weights = options.weights;
   if (extension == ".onnx") {
-    if (Status s = compileCached(options.model, options.cache, {options.cpu, options.reference, options.maxSeq}, log,
-                                 module)) {
+    CompileOptions compile{options.cpu, options.reference, options.maxSeq, options.precision};
+    if (Status s = compileCached(options.model, options.cache, compile, log, module)) {
       return s;
     }
     weights = weights.empty() ? folderOf(options.model) : weights;
   } else if (options.reference) {
     return invalidArgument("--reference is a way to compile; " + options.model + " is compiled already");
+  } else if (options.precision != "f32") {
+    return invalidArgument("--precision is a way to compile; " + options.model + " is compiled already");
   }
   return Model::load(module, weights, model);
 }

@@ -100,6 +100,9 @@ static void addOptions(CLI::App &app, Options &o) {
   app.add_option("--onnx-test", o.onnxTests, "run folders in ONNX's own test layout")->type_name("DIR");
   app.add_option("--rtol", o.rtol, "relative tolerance of --onnx-test (1e-3)")->check(notNegative)->type_name("X");
   app.add_option("--atol", o.atol, "absolute tolerance of --onnx-test (1e-7)")->check(notNegative)->type_name("X");
+  app.add_option("--rnorm", o.rnorm, "instead of both: |got - expected| / |expected|, over all of an output")
+      ->check(notNegative)
+      ->type_name("X");
 
   app.option_defaults()->group("Measuring and looking");
   app.add_flag("--benchmark", o.benchmark, "time prefill and decode, or an entry with --input");
@@ -121,6 +124,9 @@ static void addOptions(CLI::App &app, Options &o) {
   app.add_option("--weights", o.weights, "folder of the weight files (the model's folder)")->type_name("DIR");
   app.add_option("--cpu", o.cpu, "what an .onnx is compiled for: native, x86-64-v3 or x86-64-v4 (native)")
       ->check(CLI::IsMember({"native", "x86-64-v3", "x86-64-v4"}).description(""))
+      ->type_name("NAME");
+  app.add_option("--precision", o.precision, "what an .onnx is compiled to hold: f32, tf32, bf16 or fp16 (f32)")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16", "fp16"}).description(""))
       ->type_name("NAME");
   app.add_flag("--reference", o.reference, "compile an .onnx by the slow, obvious reference lowering");
   app.add_option("--cache", o.cache, "folder of compiled modules ($XDG_CACHE_HOME/kimi or ~/.cache/kimi)")

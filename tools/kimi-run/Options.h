@@ -36,6 +36,7 @@ struct Options {
   std::string entry, output;
   std::vector<std::string> inputs;
   double rtol = 1e-3, atol = 1e-7;
+  std::optional<double> rnorm;
 
   // Benchmark.
   bool benchmark = false;
@@ -47,7 +48,7 @@ struct Options {
   // Machine and compilation.
   int64_t maxSeq = 0, batch = 0;
   int32_t threads = 0;
-  std::string weights, device = "cpu", cpu = "native", cache;
+  std::string weights, device = "cpu", cpu = "native", precision = "f32", cache;
   bool reference = false;
 
   std::string json; ///< A file, or "-" for stdout.

@@ -39,6 +39,21 @@ TEST(Compare, Tolerances) {
   EXPECT_TRUE(compare(floats({1.05f}), floats({1}), 0, 0.06).equal);
 }
 
+TEST(Compare, Norm) {
+  // One element is off by a half, which is 5 % of the whole: |(0, 0.5)| / |(8, 6)|.
+  Difference d = compare(floats({8, 6.5f}), floats({8, 6}), 0, 0, 0.051);
+  EXPECT_TRUE(d.equal) << d.why;
+  EXPECT_NEAR(d.relativeNorm, 0.05, 1e-6);
+  d = compare(floats({8, 6.5f}), floats({8, 6}), 1, 1, 0.049);
+  EXPECT_FALSE(d.equal);
+  EXPECT_NE(d.why.find("norm"), std::string::npos) << d.why;
+  EXPECT_FALSE(compare(floats({1, NAN}), floats({1, 1}), 1, 1, 1).equal);
+  EXPECT_FALSE(compare(floats({1, INFINITY}), floats({1, 1}), 1, 1, 1).equal);
+  EXPECT_FALSE(compare(floats({1e-9f}), floats({0}), 1, 1, 1).equal);
+  EXPECT_TRUE(compare(floats({0}), floats({0}), 0, 0, 0).equal);
+  EXPECT_FALSE(compare(integers(KIMI_I64, {100}), integers(KIMI_I64, {101}), 1, 1, 1).equal);
+}
+
 TEST(Compare, NotFinite) {
   float nan = NAN, inf = INFINITY;
   EXPECT_FALSE(compare(floats({nan}), floats({1}), 1, 1).equal);

@@ -70,6 +70,11 @@ TEST(Options, OnnxTestTakesSeveralFolders) {
   EXPECT_EQ(parsed.options->onnxTests, std::vector<std::string>({"a", "b"}));
   EXPECT_EQ(parsed.options->rtol, 1e-2);
   EXPECT_EQ(parsed.options->atol, 0);
+  EXPECT_FALSE(parsed.options->rnorm);
+  parsed = parse({"--onnx-test", "a", "--rnorm", "1e-2", "--precision", "bf16"});
+  ASSERT_TRUE(parsed.options) << parsed.err;
+  EXPECT_EQ(*parsed.options->rnorm, 1e-2);
+  EXPECT_EQ(parsed.options->precision, "bf16");
 }
 
 TEST(Options, HelpAndVersionGoToStdout) {
@@ -103,6 +108,8 @@ TEST(Options, Mistakes) {
   expectUsageError({"m.kmod", "--prompt", "x", "--threads", "-1"}, "--threads");
   expectUsageError({"--onnx-test", "d", "--prompt", "x"}, "--onnx-test");
   expectUsageError({"--onnx-test", "d", "--rtol", "-1"}, "--rtol");
+  expectUsageError({"--onnx-test", "d", "--rnorm", "-1"}, "--rnorm");
+  expectUsageError({"m.onnx", "--prompt", "x", "--precision", "int8"}, "--precision");
 }
 
 TEST(Report, Quantiles) {

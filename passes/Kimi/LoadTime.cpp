@@ -1,0 +1,35 @@
+//===- LoadTime.cpp - values that are known once the weights are loaded
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Kimi/LoadTime.h"
+#include "dialects/Kimi/KimiDialect.h"
+
+using namespace mlir;
+using namespace kimi;
+
+bool kimi::isLoadTimeValue(Value value) {
+  SmallVector<Value> work = {value};
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val().getDefiningOp();
+    if (!op || !isMemoryEffectFree(op)) {
+      return false;
+    }
+    if (!seen.insert(op).second || isa<WeightRefOp>(op)) {
+      continue;
+    }
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands()) {
+        if (!op->isProperAncestor(operand.getParentBlock()->getParentOp()) &&
+            operand.getParentBlock()->getParentOp() != op) {
+          work.push_back(operand);
+        }
+      }
+    });
+  }
+  return true;
+}

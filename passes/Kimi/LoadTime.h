@@ -1,0 +1,19 @@
+//===- LoadTime.h - values that are known once the weights are loaded
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_KIMI_LOADTIME_H
+#define KIMI_PASSES_KIMI_LOADTIME_H
+
+#include "mlir/IR/Value.h"
+
+namespace kimi {
+
+/// Whether `value` depends on weights and constants only, so that it is known once the weights are loaded.
+bool isLoadTimeValue(mlir::Value value);
+
+} // namespace kimi
+
+#endif // KIMI_PASSES_KIMI_LOADTIME_H
