@@ -1,6 +1,7 @@
 """lit configuration: .mlir tests beside the thing they test (test/Kimi/, test/Tile/, ...)."""
 import glob
 import os
+import shutil
 import sys
 
 import lit.formats
@@ -20,3 +21,11 @@ config.substitutions.append(("%cases", os.path.join(config.kimi_source_root, "te
 if os.path.isdir(os.path.join(config.kimi_source_root, "test", "data", "gpt2")):
     config.available_features.add("gpt2-cases")
 config.substitutions.append(("%mlir_lib", os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(config.filecheck))), "lib")))
+# NVIDIA's assembler is optional; kimi-compile looks for it in the same places.
+places = [os.environ.get("KIMI_PTXAS", ""), shutil.which("ptxas") or "", "/usr/local/cuda/bin/ptxas"]
+places += [os.path.join(os.environ[root], "bin", "ptxas") for root in ("CUDA_HOME", "CUDA_PATH") if root in os.environ]
+if any(os.access(place, os.X_OK) for place in places):
+    config.available_features.add("ptxas")
+for variable in ("KIMI_PTXAS", "CUDA_HOME", "CUDA_PATH"):
+    if variable in os.environ:
+        config.environment[variable] = os.environ[variable]

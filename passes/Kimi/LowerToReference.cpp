@@ -41,7 +41,16 @@ struct LowerToReferencePass : kimi::impl::LowerToReferenceBase<LowerToReferenceP
     return ops;
   }
 
+  using LowerToReferenceBase::LowerToReferenceBase;
+
   void runOnOperation() override {
+    if (remarkUnscheduled) {
+      getOperation()->walk([](Operation *op) {
+        if (isa<AttentionOp, FusedLinearOp>(op)) {
+          op->emitRemark() << "is computed by the reference lowering: the target has no schedule for it";
+        }
+      });
+    }
     unsigned before = count();
     RewritePatternSet patterns(&getContext());
     populateReferencePatterns(patterns);

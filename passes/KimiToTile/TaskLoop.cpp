@@ -16,8 +16,16 @@ TaskLoop::TaskLoop(ArrayRef<SymbolicDim> loopExtents, const SymbolicDim &pointWo
   if (extents.empty()) {
     return;
   }
-  SymbolicDim work = SymbolicDim::max(pointWork, 1);
   SymbolicDim last = extents.back();
+  if (taskWork <= 1) { // a point a task
+    pieces = last;
+    for (size_t i = 0; i + 1 < extents.size(); ++i) {
+      units = units * extents[i];
+    }
+    units = taskCount = units * pieces;
+    return;
+  }
+  SymbolicDim work = SymbolicDim::max(pointWork, 1);
   piece = SymbolicDim::max(SymbolicDim::floorDiv(taskWork, work), 1);
   SymbolicDim fits = last - piece;
   if ((SymbolicDim(0) - fits).isKnownNonNegative()) {
@@ -34,6 +42,17 @@ TaskLoop::TaskLoop(ArrayRef<SymbolicDim> loopExtents, const SymbolicDim &pointWo
   taskCount = SymbolicDim::ceilDiv(units, unitsPerTask);
 }
 
+/// Point `number` of the row-major sequence of all points.
+static SmallVector<Value> pointOf(OpBuilder &b, Location loc, Value number, ArrayRef<Value> bounds) {
+  SmallVector<Value> point(bounds.size());
+  for (size_t axis = bounds.size(); axis-- > 1;) {
+    point[axis] = arith::RemUIOp::create(b, loc, number, bounds[axis]);
+    number = arith::DivUIOp::create(b, loc, number, bounds[axis]);
+  }
+  point[0] = number;
+  return point;
+}
+
 void TaskLoop::build(KernelWriter &writer, ArrayRef<Value> bounds,
                      llvm::function_ref<void(ArrayRef<Value>)> body) const {
   OpBuilder &b = writer.body();
@@ -42,6 +61,9 @@ void TaskLoop::build(KernelWriter &writer, ArrayRef<Value> bounds,
     return body({});
   }
   Value zero = writer.constant(0), one = writer.constant(1);
+  if (unitsPerTask.is(1) && piece.is(1)) {
+    return body(pointOf(b, loc, tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(0)), bounds));
+  }
   Value perTask = writer.scalar(unitsPerTask);
   Value pieceSize = pieces.is(1) ? Value() : writer.scalar(piece);
   Value count = one, pieceCount;

@@ -35,6 +35,14 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
 
 std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   std::vector<Phase> phases;
+  if (options.cuda) {
+    if (!options.reference) {
+      phases.push_back({"schedule", "kimi-lower-to-reference{remark-unscheduled=true},canonicalize,cse"});
+    }
+    phases.push_back({"outline", "kimi-generalize-tensor-ops,kimi-materialize-views,"
+                                 "kimi-outline-generic{task-work=1},canonicalize,cse"});
+    return phases;
+  }
   if (!options.reference) {
     phases.push_back({"schedule", "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
                                       "},kimi-schedule-attention,kimi-lower-to-reference,canonicalize,cse"});

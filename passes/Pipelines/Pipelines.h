@@ -14,6 +14,8 @@
 namespace kimi {
 
 struct PipelineOptions {
+  /// Kernels for a CUDA processor: schedules for block programs, one element a task in plain loops.
+  bool cuda = false;
   /// Plain fp32 loops instead of fusion and schedules.
   bool reference = false;
   /// Make `prefill` and `decode` entries where the graph allows it.

@@ -23,22 +23,21 @@ struct TileAssignThreads : kimi::impl::TileAssignThreadsBase<TileAssignThreads> 
   using TileAssignThreadsBase::TileAssignThreadsBase;
 
   void runOnOperation() override {
+    if (threads < 32 || threads > 1024 || threads % 32 != 0) {
+      getOperation().emitError() << "a block of " << threads.getValue()
+                                 << " threads; accepted are multiples of 32 up to 1024";
+      return signalPassFailure();
+    }
     for (tile::KernelOp kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (failed(assign(kernel))) {
-        return signalPassFailure();
-      }
+      assign(kernel);
     }
   }
 
-  LogicalResult assign(tile::KernelOp kernel) {
+  void assign(tile::KernelOp kernel) {
     OpBuilder b(kernel);
-    auto given = kernel->getAttrOfType<IntegerAttr>(kernel_attrs::kThreads);
-    int64_t count = given ? given.getInt() : threads;
-    if (count < 32 || count > 1024 || count % 32 != 0) {
-      return kernel.emitError() << "kernel '" << kernel.getSymName() << "': a block of " << count
-                                << " threads; accepted are multiples of 32 up to 1024";
+    if (!kernel.getThreads()) {
+      kernel.setThreads(threads);
     }
-    kernel->setAttr(kernel_attrs::kThreads, b.getI64IntegerAttr(count));
     bool tiles = kernel.walk([](tile::AllocOp) { return WalkResult::interrupt(); }).wasInterrupted();
     if (!tiles) {
       kernel->setAttr(kernel_attrs::kTasks, b.getUnitAttr());
@@ -46,14 +45,13 @@ struct TileAssignThreads : kimi::impl::TileAssignThreadsBase<TileAssignThreads> 
     FailureOr<SmallVector<bool>> written = writtenArguments(kernel);
     if (failed(written)) {
       kernel->setAttr(kernel_attrs::kUntraced, b.getUnitAttr());
-      return success();
+      return;
     }
     for (auto [index, isWritten] : llvm::enumerate(*written)) {
       if (isWritten) {
         kernel.setArgAttr(index, kernel_attrs::kWritten, b.getUnitAttr());
       }
     }
-    return success();
   }
 };
 } // namespace

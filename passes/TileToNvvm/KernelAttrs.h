@@ -16,8 +16,6 @@
 
 namespace kimi::kernel_attrs {
 
-/// i64: threads of a block, a multiple of 32 (*, as nvvm.reqntid).
-constexpr llvm::StringLiteral kThreads = "threads";
 /// unit (*): each thread computes a point of the grid; a block computes `threads` points along x.
 constexpr llvm::StringLiteral kTasks = "tile.tasks";
 /// unit, on arguments: the kernel writes this buffer.

@@ -30,13 +30,14 @@ public:
       : kernel(kernel), converter(converter), b(kernel), loc(kernel.getLoc()) {}
 
   LogicalResult run() {
-    auto count = kernel->getAttrOfType<IntegerAttr>(kernel_attrs::kThreads);
-    if (!count || failed(checkSignature(kernel))) {
-      return count ? failure()
-                   : kernel.emitError() << "kernel '" << kernel.getSymName()
-                                        << "' has no block size; run --tile-assign-threads first";
+    if (failed(checkSignature(kernel))) {
+      return failure();
     }
-    threads = count.getInt();
+    if (!kernel.getThreads()) {
+      return kernel.emitError() << "kernel '" << kernel.getSymName()
+                                << "' has no block size; run --tile-assign-threads first";
+    }
+    threads = *kernel.getThreads();
     tasks = kernel->hasAttr(kernel_attrs::kTasks);
     LLVM::LLVMFuncOp function = declare();
     replaceArguments(function);
@@ -54,14 +55,17 @@ private:
     Type word = b.getI64Type(), global = LLVM::LLVMPointerType::get(b.getContext(), kGlobalSpace);
     bool traced = !kernel->hasAttr(kernel_attrs::kUntraced);
     SmallVector<Type> inputs;
-    SmallVector<std::pair<unsigned, StringRef>> attributes;
+    SmallVector<std::tuple<unsigned, StringRef, Attribute>> values;
     for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
       if (isa<MemRefType>(type)) {
         if (traced) {
-          attributes.emplace_back(inputs.size(), LLVM::LLVMDialect::getNoAliasAttrName());
+          values.emplace_back(inputs.size(), LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
           if (!kernel.getArgAttr(index, kernel_attrs::kWritten)) {
-            attributes.emplace_back(inputs.size(), LLVM::LLVMDialect::getReadonlyAttrName());
+            values.emplace_back(inputs.size(), LLVM::LLVMDialect::getReadonlyAttrName(), b.getUnitAttr());
           }
+        }
+        if (Attribute align = kernel.getArgAttr(index, tile::KernelOp::kAlignAttrName)) {
+          values.emplace_back(inputs.size(), LLVM::LLVMDialect::getAlignAttrName(), align);
         }
         inputs.push_back(global);
         inputs.append(wordCount(type) - 1, word);
@@ -77,8 +81,8 @@ private:
     auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), inputs);
     std::string symbol = kernel.getSymName().str();
     auto function = LLVM::LLVMFuncOp::create(b, loc, symbol, type);
-    for (auto [index, name] : attributes) {
-      function.setArgAttr(index, name, b.getUnitAttr());
+    for (auto [index, name, value] : values) {
+      function.setArgAttr(index, name, value);
     }
     for (size_t index = gridX + 1; index < inputs.size(); ++index) {
       Type bytes = LLVM::LLVMArrayType::get(b.getI8Type(), kTensorMapBytes);

@@ -1,4 +1,5 @@
 // RUN: kimi-opt %s --kimi-outline-generic --canonicalize --cse | FileCheck %s
+// RUN: kimi-opt %s --kimi-outline-generic=task-work=1 --canonicalize --cse | FileCheck %s --check-prefix=POINT
 
 // The fill moves into the kernel; the sum stays in registers.
 // CHECK-LABEL: tile.kernel @reduce_addf
@@ -95,3 +96,15 @@ func.func @pack(%w: tensor<6x20xf32>) -> tensor<2x6x16xf32> {
   %p = kimi.pack_weight %w panel 16 : tensor<6x20xf32> -> tensor<2x6x16xf32>
   return %p : tensor<2x6x16xf32>
 }
+
+// With a point a task there are no loops but those of a reduction.
+// POINT-LABEL: tile.kernel @reduce_addf
+// POINT: %[[I:.*]] = tile.block_id 0
+// POINT-NEXT: scf.for
+// POINT-NEXT: memref.load %{{.*}}[%[[I]], %{{.*}}]
+// POINT-NOT: scf.for
+// POINT-LABEL: tile.kernel @map_exp
+// POINT: %[[I:.*]] = tile.block_id 0
+// POINT-NEXT: memref.load %{{.*}}[%[[I]]]
+// POINT-NOT: scf.for
+// POINT: tile.return

@@ -47,6 +47,13 @@ tile.kernel @tiles(%y: !v) attributes {threads = 256, tile.shared_bytes = 4096, 
   tile.return
 }
 
+// What is promised about a buffer's address is passed on.
+// CHECK-LABEL: llvm.func @aligned(
+// CHECK-SAME: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly}
+tile.kernel @aligned(%x: memref<4xf32> {tile.align = 16}) {
+  tile.return
+}
+
 // Extents and strides of the type are constants of the descriptor.
 // CHECK-LABEL: llvm.func @static(
 // CHECK-SAME: !llvm.ptr<1>

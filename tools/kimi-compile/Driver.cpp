@@ -7,7 +7,9 @@
 
 #include "tools/kimi-compile/Driver.h"
 #include "dialects/Tile/TileDialect.h"
+#include "lib/Codegen/CompileCuda.h"
 #include "lib/Codegen/CompileKernels.h"
+#include "lib/Codegen/SassInfo.h"
 #include "lib/Import/ImportOnnx.h"
 #include "lib/Module/BuildModule.h"
 #include "mlir/IR/AsmState.h"
@@ -115,8 +117,106 @@ static std::string hashSource(const CompileOptions &options) {
   }
   hash.update(options.reference ? "reference" : "kernels");
   hash.update(options.precision);
+  hash.update(options.target);
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
+
+namespace {
+/// The code generator that was asked for.
+class Backend {
+public:
+  /// An error, already printed, where the target is unknown here.
+  static FailureOr<Backend> create(const CompileOptions &options) {
+    Backend backend;
+    if (options.target == "cpu") {
+      backend.cpu.cpu = options.cpu;
+      llvm::Expected<CpuTarget> target = resolveCpuTarget(backend.cpu);
+      if (!target) {
+        return fail(target.takeError());
+      }
+      backend.name = target->name();
+      backend.panel = 2 * target->lanes;
+      return backend;
+    }
+    llvm::Expected<CudaTarget> target = resolveCudaTarget(options.target);
+    if (!target) {
+      return fail(target.takeError());
+    }
+    backend.name = target->name();
+    backend.cuda.emplace();
+    backend.cuda->target = *target;
+    backend.cuda->ptxas = options.ptxas;
+    backend.cuda->warn = options.verbose;
+    return backend;
+  }
+
+  void set(PipelineOptions &pipeline) const {
+    pipeline.panel = panel;
+    pipeline.cuda = cuda.has_value();
+  }
+
+  /// The kernels as text: llvm, asm, ptx, sass-info.
+  FailureOr<std::string> text(ModuleOp module, Emit emit) const {
+    if (!cuda) {
+      return compileKernels(module, cpu, emit == Emit::Llvm ? KernelOutput::LlvmIr : KernelOutput::Assembly);
+    }
+    if (emit == Emit::Llvm) {
+      return compileCudaToLlvm(module, *cuda);
+    }
+    CudaOptions options = *cuda;
+    if (emit == Emit::Ptx) {
+      options.ptxas = "none";
+      options.warn = false;
+    }
+    FailureOr<CudaImage> image = compileCuda(module, options);
+    if (failed(image)) {
+      return failure();
+    }
+    if (emit == Emit::Ptx) {
+      return image->ptx;
+    }
+    if (image->cubin.empty()) {
+      return module.emitError() << "--emit=sass-info needs ptxas (--ptxas=FILE names one)";
+    }
+    return describeSass(*image, options);
+  }
+
+  /// The kernels of a module file.
+  LogicalResult addImages(ModuleOp module, ModuleOptions &options) const {
+    options.target = name;
+    if (!cuda) {
+      FailureOr<std::string> image = compileKernels(module, cpu);
+      if (failed(image)) {
+        return failure();
+      }
+      options.images.push_back({name, std::move(*image)});
+      return success();
+    }
+    FailureOr<CudaImage> image = compileCuda(module, *cuda);
+    if (failed(image)) {
+      return failure();
+    }
+    if (!image->cubin.empty()) {
+      options.images.push_back({name, std::move(image->cubin)});
+    }
+    // The driver takes PTX as a string that ends in a zero.
+    options.images.push_back({cuda->target.ptxName(), image->ptx + '\0'});
+    options.kernels = std::move(image->kernels);
+    return success();
+  }
+
+private:
+  static LogicalResult fail(llvm::Error error) {
+    llvm::errs() << "kimi-compile: error: " << llvm::toString(std::move(error)) << "\n";
+    return failure();
+  }
+
+  std::string name;
+  CpuTargetOptions cpu;
+  int64_t panel = 0;
+  std::optional<CudaOptions> cuda;
+};
+} // namespace
 
 LogicalResult kimi::compile(const CompileOptions &options) {
   DialectRegistry registry;
@@ -137,18 +237,15 @@ LogicalResult kimi::compile(const CompileOptions &options) {
     return printModule(module, options);
   }
 
-  CpuTargetOptions cpu;
-  cpu.cpu = options.cpu;
-  llvm::Expected<CpuTarget> target = resolveCpuTarget(cpu);
-  if (!target) {
-    llvm::errs() << "kimi-compile: error: " << llvm::toString(target.takeError()) << "\n";
+  FailureOr<Backend> backend = Backend::create(options);
+  if (failed(backend)) {
     return failure();
   }
   PipelineOptions pipeline;
+  backend->set(pipeline);
   pipeline.reference = options.reference;
   pipeline.precision = options.precision;
   pipeline.deriveDecode = options.deriveDecode;
-  pipeline.panel = 2 * target->lanes;
   if (failed(runPhases(module, graphPhases(pipeline), progress))) {
     return failure();
   }
@@ -158,8 +255,8 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   if (failed(runPhases(module, kernelPhases(pipeline), progress))) {
     return failure();
   }
-  bool kernelText = options.emit == Emit::Tile || options.emit == Emit::Llvm || options.emit == Emit::Asm;
-  if (kernelText && !options.kernel.empty() && failed(selectKernel(module, options.kernel))) {
+  bool kernels = options.emit != Emit::Plan && options.emit != Emit::Kmod;
+  if (kernels && !options.kernel.empty() && failed(selectKernel(module, options.kernel))) {
     return failure();
   }
   if (options.emit == Emit::Tile) {
@@ -172,20 +269,17 @@ LogicalResult kimi::compile(const CompileOptions &options) {
     return success(succeeded(result) && succeeded(written));
   }
   progress.show("codegen");
-  KernelOutput kind = options.emit == Emit::Llvm  ? KernelOutput::LlvmIr
-                      : options.emit == Emit::Asm ? KernelOutput::Assembly
-                                                  : KernelOutput::SharedObject;
-  FailureOr<std::string> image = compileKernels(module, cpu, kind);
-  if (failed(image)) {
+  if (kernels) {
+    FailureOr<std::string> text = backend->text(module, options.emit);
+    return failed(text) ? failure()
+                        : writeOutput(options.output.empty() ? "-" : options.output,
+                                      [&](llvm::raw_ostream &os) { os << *text; });
+  }
+  ModuleOptions moduleOptions;
+  if (failed(backend->addImages(module, moduleOptions))) {
     return failure();
   }
-  if (kind != KernelOutput::SharedObject) {
-    return writeOutput(options.output.empty() ? "-" : options.output, [&](llvm::raw_ostream &os) { os << *image; });
-  }
   progress.show("plan");
-  ModuleOptions moduleOptions;
-  moduleOptions.target = target->name();
-  moduleOptions.images = {{moduleOptions.target, std::move(*image)}};
   moduleOptions.sourceHash = hashSource(options);
   moduleOptions.bake = options.bake;
   moduleOptions.modelDir = llvm::sys::path::parent_path(options.input).str();

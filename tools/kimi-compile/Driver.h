@@ -13,7 +13,7 @@
 namespace kimi {
 
 /// The level at which compilation stops and what is written.
-enum class Emit { Onnx, Kimi, Tile, Llvm, Asm, Plan, Kmod };
+enum class Emit { Onnx, Kimi, Tile, Llvm, Asm, Ptx, SassInfo, Plan, Kmod };
 
 struct CompileOptions {
   /// The .onnx file.
@@ -25,19 +25,21 @@ struct CompileOptions {
   bool locations = false;
   /// Print remarks: which form was recognised, which fast path was refused and why.
   bool verbose = false;
-  /// "cpu".
+  /// "cpu", or a CUDA target ("cuda:sm_90a").
   std::string target = "cpu";
   /// "native", "x86-64-v3", "x86-64-v4", or a processor name of LLVM.
   std::string cpu = "native";
   /// What weights and activations are held in: "f32", "tf32", "bf16" or "fp16".
   std::string precision = "f32";
+  /// The program that assembles PTX; "none" for none, empty to look for it.
+  std::string ptxas;
   /// Plain fp32 loops instead of fusion and schedules.
   bool reference = false;
   /// Make `prefill` and `decode` entries where the graph allows it.
   bool deriveDecode = true;
   /// Put the bytes of external weights into the module.
   bool bake = false;
-  /// Only this kernel in the output of tile, llvm and asm; empty: all.
+  /// Only this kernel in the output of tile, llvm, asm, ptx and sass-info; empty: all.
   std::string kernel;
 };
 

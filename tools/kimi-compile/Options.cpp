@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/kimi-compile/Options.h"
+#include "lib/Codegen/CudaTarget.h"
 #include "passes/OnnxToKimi/OnnxSupport.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace cl = llvm::cl;
+using namespace kimi;
 
 static const char kOverview[] =
     "Compiles a language model in ONNX format.\n\n"
@@ -28,18 +30,29 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
                                        clEnumValN(Emit::Kimi, "kimi", "the graph with mixers, state and fusion groups"),
                                        clEnumValN(Emit::Tile, "tile", "kernels as block programs, and the launches"),
                                        clEnumValN(Emit::Llvm, "llvm", "LLVM IR of the kernels"),
-                                       clEnumValN(Emit::Asm, "asm", "assembly of the kernels"),
+                                       clEnumValN(Emit::Asm, "asm", "assembly of the kernels (cpu)"),
+                                       clEnumValN(Emit::Ptx, "ptx", "PTX of the kernels (cuda)"),
+                                       clEnumValN(Emit::SassInfo, "sass-info",
+                                                  "registers, spills, shared memory and instructions of each kernel, "
+                                                  "as ptxas assembles it (cuda)"),
                                        clEnumValN(Emit::Plan, "plan", "entries, buffers and launches, readable"),
                                        clEnumValN(Emit::Kmod, "kmod", "the compiled module (default)")));
-  static cl::opt<std::string> kernel("kernel", cl::desc("Only this kernel in the output of tile, llvm and asm"),
+  static cl::opt<std::string> kernel("kernel",
+                                     cl::desc("Only this kernel in the output of tile, llvm, asm, ptx and sass-info"),
                                      cl::value_desc("name"), cl::cat(category));
-  static cl::opt<std::string> target("target", cl::desc("Device to compile for: cpu"), cl::init("cpu"),
-                                     cl::cat(category));
+  static cl::opt<std::string> target(
+      "target", cl::desc("Device to compile for: cpu, cuda:sm_80, cuda:sm_86, cuda:sm_89, cuda:sm_90, cuda:sm_90a"),
+      cl::init("cpu"), cl::cat(category));
   static cl::opt<std::string> cpu("cpu", cl::desc("native, x86-64-v3, x86-64-v4, or a processor name of LLVM"),
                                   cl::init("native"), cl::cat(category));
   static cl::opt<std::string> precision(
       "precision", cl::desc("What weights and activations are held in: f32, tf32, bf16 or fp16 (default: f32)"),
       cl::value_desc("type"), cl::init("f32"), cl::cat(category));
+  static cl::opt<std::string> ptxas(
+      "ptxas",
+      cl::desc("NVIDIA's assembler, for cuda (default: $KIMI_PTXAS, the search path, $CUDA_HOME/bin, $CUDA_PATH/bin, "
+               "/usr/local/cuda/bin); none: the module holds PTX only, which the driver compiles when it is loaded"),
+      cl::value_desc("file"), cl::cat(category));
   static cl::opt<bool> reference(
       "reference", cl::desc("Plain fp32 loops, no fusion and no schedules: slow and obvious"), cl::cat(category));
   static cl::opt<bool> noDecode("no-derive-decode", cl::desc("Only the graph's own entry, no prefill and decode"),
@@ -74,7 +87,22 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
     return std::nullopt;
   }
   if (target != "cpu") {
-    llvm::errs() << "kimi-compile: error: --target=" << target << " is not known; the only target is cpu\n";
+    llvm::Expected<CudaTarget> cuda = resolveCudaTarget(target);
+    if (!cuda) {
+      llvm::consumeError(cuda.takeError());
+      llvm::errs() << "kimi-compile: error: --target=" << target << " is not known; targets are cpu, "
+                   << cudaTargetNames() << "\n";
+      return std::nullopt;
+    }
+  }
+  bool forCuda = emit == Emit::Ptx || emit == Emit::SassInfo;
+  if (forCuda && target == "cpu") {
+    llvm::errs() << "kimi-compile: error: --emit=" << (emit == Emit::Ptx ? "ptx" : "sass-info")
+                 << " is of CUDA targets; name one with --target (" << cudaTargetNames() << ")\n";
+    return std::nullopt;
+  }
+  if (emit == Emit::Asm && target != "cpu") {
+    llvm::errs() << "kimi-compile: error: --emit=asm is of the target cpu; for " << target << " there is --emit=ptx\n";
     return std::nullopt;
   }
   if (precision != "f32" && precision != "tf32" && precision != "bf16" && precision != "fp16") {
@@ -91,6 +119,7 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   options.target = target;
   options.cpu = cpu;
   options.precision = precision;
+  options.ptxas = ptxas;
   options.reference = reference;
   options.deriveDecode = !noDecode;
   options.bake = bake;
