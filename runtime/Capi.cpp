@@ -7,7 +7,10 @@
 #include "kimi/kimi.h"
 #include "runtime/Dtype.h"
 #include "runtime/Session.h"
+#include "runtime/cpu/CpuTarget.h"
+#include "runtime/cuda/Cuda.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -98,6 +101,20 @@ const char *kimi_last_error(void) { return lastError().c_str(); }
 size_t kimi_dtype_size(kimi_dtype dtype) { return kimi::dtypeSize(dtype); }
 
 const char *kimi_dtype_name(kimi_dtype dtype) { return kimi::dtypeName(dtype); }
+
+kimi_status kimi_devices(kimi_device_info *out, int32_t capacity, int32_t *count) {
+  return guarded([&]() -> Status {
+    if (!count || capacity < 0 || (capacity != 0 && !out)) {
+      return invalidArgument("kimi_devices needs a place for the devices and for their number");
+    }
+    std::vector<kimi_device_info> devices = {kimi::describeCpu()};
+    Status status = kimi::cuda::appendDevices(devices);
+    lastError() = status ? status.message() : devices.size() == 1 ? "the CUDA driver shows no GPU" : "";
+    std::copy_n(devices.begin(), std::min<size_t>(devices.size(), static_cast<size_t>(capacity)), out);
+    *count = static_cast<int32_t>(devices.size());
+    return {};
+  });
+}
 
 kimi_status kimi_module_load(const char *path, const kimi_module_options *options, kimi_module **out) {
   return guarded([&]() -> Status {
@@ -229,6 +246,48 @@ kimi_status kimi_session_run(kimi_session *session, int32_t entry, const kimi_te
   });
 }
 
+kimi_status kimi_session_decode(kimi_session *session, int32_t entry, const int64_t *tokens, int64_t batch,
+                                int64_t steps, kimi_token_function on_tokens, void *user) {
+  return guarded([&] {
+    return session ? session->session->decode(entry, tokens, batch, steps, on_tokens, user)
+                   : invalidArgument("there is no session");
+  });
+}
+
+int32_t kimi_module_can_decode(const kimi_module *module, int32_t entry) {
+  return guarded([&]() -> Status {
+           if (!findEntry(module, entry)) {
+             return invalidArgument("there is no entry " + std::to_string(entry));
+           }
+           kimi::Executor::TokenPorts ports;
+           return kimi::findTokenPorts(module->module->plan(entry), ports);
+         }) == KIMI_OK;
+}
+
+kimi_status kimi_session_time(kimi_session *session, int32_t entry, const kimi_tensor *inputs, int32_t input_count,
+                              int64_t runs, double *seconds) {
+  return guarded([&] {
+    return session ? session->session->time(entry, inputs, input_count, runs, seconds)
+                   : invalidArgument("there is no session");
+  });
+}
+
+kimi_status kimi_session_profile(kimi_session *session, int32_t entry, const kimi_tensor *inputs, int32_t input_count,
+                                 kimi_launch_time *times, int32_t capacity, int32_t *count) {
+  return guarded([&]() -> Status {
+    if (!session || !count || capacity < 0 || (capacity != 0 && !times)) {
+      return invalidArgument("kimi_session_profile needs a session and a place for the times");
+    }
+    std::vector<kimi_launch_time> all;
+    if (Status s = session->session->profile(entry, inputs, input_count, all)) {
+      return s;
+    }
+    std::copy_n(all.begin(), std::min<size_t>(all.size(), static_cast<size_t>(capacity)), times);
+    *count = static_cast<int32_t>(all.size());
+    return {};
+  });
+}
+
 int64_t kimi_session_length(const kimi_session *session) { return session ? session->session->length() : 0; }
 
 int64_t kimi_session_capacity(const kimi_session *session) { return session ? session->session->capacity() : 0; }
@@ -238,8 +297,7 @@ kimi_status kimi_session_reset(kimi_session *session) {
     if (!session) {
       return invalidArgument("there is no session");
     }
-    session->session->reset();
-    return {};
+    return session->session->reset();
   });
 }
 

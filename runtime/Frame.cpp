@@ -9,8 +9,7 @@
 #include "runtime/Dtype.h"
 #include "runtime/Text.h"
 
-#include <algorithm>
-#include <cstring>
+#include <utility>
 
 namespace kimi {
 namespace {
@@ -177,7 +176,7 @@ Status Frame::placeBuffer(const Environment &environment, const kimi_tensor *inp
     return {};
   }
   case fb::BufferKind::Derived: {
-    const Extent &extent = environment.bindings->derivedExtents[buffer.index()];
+    const Extent &extent = (*environment.derivedExtents)[buffer.index()];
     range = {static_cast<int64_t>(extent.offset), static_cast<int64_t>(extent.size)};
     return {};
   }
@@ -241,7 +240,7 @@ Status Frame::assembleView(const ArgPlan &arg, size_t index) {
   return {};
 }
 
-Status Frame::chooseVariant(const Environment &environment, size_t launch) {
+Status Frame::chooseVariant(size_t launch) {
   for (const fb::Variant *variant : *plan.entry.launches()->Get(launch)->variants()) {
     if (variant->guard() >= 0 && values[variant->guard()] == 0) {
       continue;
@@ -255,17 +254,17 @@ Status Frame::chooseVariant(const Environment &environment, size_t launch) {
     if (!isEmpty && (!mul(grid.x, grid.y, points) || !mul(points, grid.z, points) || points > maxGridPoints)) {
       return badFile("has a grid of more points than can be counted");
     }
-    ready[launch] = {isEmpty ? nullptr : environment.bindings->kernels[variant->kernel()], grid};
+    ready[launch] = {isEmpty ? -1 : variant->kernel(), grid};
     return {};
   }
   return invalidArgument("no variant of it fits these shapes");
 }
 
-Status Frame::assemble(const Environment &environment, size_t launch) {
-  if (Status s = chooseVariant(environment, launch)) {
+Status Frame::assemble(size_t launch) {
+  if (Status s = chooseVariant(launch)) {
     return at(launchPlace(launch), s);
   }
-  if (!ready[launch].kernel) {
+  if (ready[launch].kernel < 0) {
     return {};
   }
   const LaunchPlan &it = plan.launches[launch];
@@ -316,7 +315,7 @@ Status Frame::prepareChanged(const Environment &environment, const kimi_tensor *
   }
   for (size_t launch = 0; launch < plan.launches.size(); ++launch) {
     if (all || (plan.launches[launch].dependence & changed)) {
-      if (Status s = assemble(environment, launch)) {
+      if (Status s = assemble(launch)) {
         return s;
       }
     }
@@ -340,55 +339,83 @@ Status Frame::prepare(const Environment &environment, const kimi_tensor *inputs,
   return {};
 }
 
-const uint8_t *Frame::baseOf(const Environment &environment, const kimi_tensor *inputs, const kimi_tensor *outputs,
-                             const fb::Buffer &buffer, int64_t offset) const {
-  switch (buffer.kind()) {
-  case fb::BufferKind::Arena:
-    return environment.arena.data() + offset;
-  case fb::BufferKind::Input:
-    return static_cast<const uint8_t *>(inputs[buffer.index()].data);
-  case fb::BufferKind::Output:
-    return static_cast<const uint8_t *>(outputs[buffer.index()].data);
-  case fb::BufferKind::Weight:
-    return environment.bindings->weights.data(buffer.index());
-  case fb::BufferKind::Derived:
-    return environment.bindings->derived.data() + offset;
-  case fb::BufferKind::State:
-    return environment.states.data() + offset;
-  }
-  return nullptr;
+uint64_t Frame::outputBytes(uint32_t output) const {
+  const fb::Port &port = *plan.entry.outputs()->Get(output);
+  return static_cast<uint64_t>(*denseBytes(outputDims(output), port.dims()->size(), dtypeSize(port.dtype())));
 }
 
-Status Frame::run(Environment &environment, const kimi_tensor *inputs, const kimi_tensor *outputs) {
-  uint64_t needed = static_cast<uint64_t>(arenaBytes);
-  if (needed > environment.arena.size()) {
-    // In steps of half its size: an arena that grows with the sequence must not be mapped anew for every token.
-    uint64_t size = std::max(needed, environment.arena.size() / 2 * 3);
-    environment.arena = Mapping();
-    if (Status s = Mapping::ofZeros(size, environment.arena)) {
-      return at(plan.place() + ": arena", s);
-    }
+uint64_t Frame::inputBytes(uint32_t input) const {
+  size_t position = 0;
+  for (uint32_t i = 0; i < input; ++i) {
+    position += plan.entry.inputs()->Get(i)->dims()->size();
   }
-#ifndef NDEBUG
-  if (needed != 0) {
-    std::memset(environment.arena.data(), 0xff, needed); // NaN: a value that is read before it is written shows
-  }
-#endif
+  const fb::Port &port = *plan.entry.inputs()->Get(input);
+  return static_cast<uint64_t>(*denseBytes(&inputDims[position], port.dims()->size(), dtypeSize(port.dtype())));
+}
+
+void Frame::bind(const Addresses &addresses) {
   for (size_t i = 0; i < buffers.size(); ++i) {
-    bases[i] = baseOf(environment, inputs, outputs, *plan.entry.buffers()->Get(i), buffers[i].offset);
+    const fb::Buffer &buffer = *plan.entry.buffers()->Get(i);
+    uint64_t offset = static_cast<uint64_t>(buffers[i].offset);
+    switch (buffer.kind()) {
+    case fb::BufferKind::Arena:
+      bases[i] = addresses.arena + offset;
+      break;
+    case fb::BufferKind::Input:
+      bases[i] = addresses.inputs[buffer.index()];
+      break;
+    case fb::BufferKind::Output:
+      bases[i] = addresses.outputs[buffer.index()];
+      break;
+    case fb::BufferKind::Weight:
+      bases[i] = addresses.weights[buffer.index()];
+      break;
+    case fb::BufferKind::Derived:
+      bases[i] = addresses.derived + offset;
+      break;
+    case fb::BufferKind::State:
+      bases[i] = addresses.states + offset;
+      break;
+    }
   }
   for (size_t i = 0; i < plan.args.size(); ++i) {
     const ArgPlan &arg = plan.args[i];
     if (arg.buffer >= 0) {
-      words[arg.word] = reinterpret_cast<int64_t>(bases[arg.buffer]) + byteOffsets[i];
+      words[arg.word] = static_cast<int64_t>(bases[arg.buffer]) + byteOffsets[i];
     }
   }
-  for (size_t i = 0; i < ready.size(); ++i) {
-    if (ready[i].kernel) {
-      environment.pool->run(ready[i].kernel, &words[plan.launches[i].firstWord], ready[i].grid);
+}
+
+Frame::Launch Frame::launch(size_t index) {
+  const LaunchPlan &it = plan.launches[index];
+  uint32_t end = index + 1 < plan.launches.size() ? plan.launches[index + 1].firstWord : plan.wordCount;
+  return {ready[index].kernel, ready[index].grid, &words[it.firstWord], end - it.firstWord};
+}
+
+double Frame::launchBytes(size_t index) const {
+  const LaunchPlan &it = plan.launches[index];
+  double total = 0;
+  for (uint32_t i = it.firstArg; i < it.endArg; ++i) {
+    const ArgPlan &arg = plan.args[i];
+    if (arg.buffer < 0) {
+      continue;
     }
+    const int64_t *sizes = &words[arg.word + 1], *strides = sizes + arg.rank;
+    double bytes = arg.elementSize;
+    for (uint32_t axis = 0; axis < arg.rank; ++axis) {
+      bytes *= strides[axis] == 0 ? 1 : static_cast<double>(sizes[axis]);
+    }
+    const fb::Buffer &buffer = *plan.entry.buffers()->Get(arg.buffer);
+    if (buffer.kind() == fb::BufferKind::State && plan.module.states()->Get(buffer.index())->grows() >= 0) {
+      int64_t rows = static_cast<int64_t>(arg.rank) == plan.module.states()->Get(buffer.index())->dims()->size()
+                         ? sizes[plan.module.states()->Get(buffer.index())->grows()]
+                         : 0;
+      int64_t filled = length + tokens;
+      bytes *= rows > filled ? static_cast<double>(filled) / static_cast<double>(rows) : 1;
+    }
+    total += bytes;
   }
-  return {};
+  return total;
 }
 
 std::string Frame::launchPlace(size_t launch) const {

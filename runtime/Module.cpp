@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/Module.h"
+#include "runtime/cpu/CpuProgram.h"
+#include "runtime/cuda/Cuda.h"
 
 namespace kimi {
 
@@ -40,15 +42,20 @@ int32_t Module::findEntry(std::string_view name) const {
   return -1;
 }
 
-Status Module::bind(ThreadPool &pool, std::shared_ptr<const Bindings> &out) const {
-  std::lock_guard<std::mutex> lock(bindingMutex);
-  if (!bindings) {
-    int32_t init = findEntry(format::initEntryName);
-    if (Status s = Bindings::create(contents, weightsFolder, init < 0 ? nullptr : plans[init].get(), pool, bindings)) {
-      return s;
+Status Module::bind(const DeviceId &device, int32_t threads, std::shared_ptr<const Program> &out) const {
+  std::lock_guard<std::mutex> lock(programMutex);
+  std::shared_ptr<const Program> &program = programs[device];
+  if (!program) {
+    int32_t entry = findEntry(format::initEntryName);
+    const Plan *init = entry < 0 ? nullptr : plans[entry].get();
+    Status status = device.kind == DeviceId::Kind::Cpu
+                        ? CpuProgram::create(contents, weightsFolder, init, threads, program)
+                        : cuda::createProgram(contents, weightsFolder, init, device.ordinal, program);
+    if (status) {
+      return status;
     }
   }
-  out = bindings;
+  out = program;
   return {};
 }
 

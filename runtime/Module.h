@@ -7,9 +7,10 @@
 #ifndef KIMI_RUNTIME_MODULE_H
 #define KIMI_RUNTIME_MODULE_H
 
-#include "runtime/Bindings.h"
-#include "runtime/Plan.h"
+#include "runtime/Device.h"
+#include "runtime/MappedFile.h"
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,16 +32,17 @@ public:
   int32_t findEntry(std::string_view name) const;
   int32_t stateCount() const { return table().states() ? static_cast<int32_t>(table().states()->size()) : 0; }
 
-  /// Weights, code and derived buffers, made on the first call (with `pool`) and shared from then on.
-  Status bind(ThreadPool &pool, std::shared_ptr<const Bindings> &out) const;
+  /// Weights, code and derived buffers on a device, made on the first call (for the CPU with `threads` threads) and
+  /// shared from then on.
+  Status bind(const DeviceId &device, int32_t threads, std::shared_ptr<const Program> &out) const;
 
 private:
   Mapping file;
   format::Contents contents;
   std::string weightsFolder;
   std::vector<std::unique_ptr<Plan>> plans;
-  mutable std::mutex bindingMutex;
-  mutable std::shared_ptr<const Bindings> bindings;
+  mutable std::mutex programMutex;
+  mutable std::map<DeviceId, std::shared_ptr<const Program>> programs;
 };
 
 /// A readable listing: entries with ports, buffers with their sizes, launches with kernels, guards and arguments.

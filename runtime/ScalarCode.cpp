@@ -222,4 +222,13 @@ bool ScalarCode::inputValuesChanged(const ScalarInputs &inputs, const std::vecto
   return false;
 }
 
+bool ScalarCode::readsInput(int32_t input) const {
+  for (size_t slot : valueSlots) {
+    if (code[slot].a() == input) {
+      return true;
+    }
+  }
+  return false;
+}
+
 } // namespace kimi

@@ -38,6 +38,8 @@ public:
   /// What slot `slot` depends on, through its operands.
   uint8_t dependence(int64_t slot) const { return dependences[slot]; }
   bool readsInputValues() const { return !valueSlots.empty(); }
+  /// True where the program reads elements of input `input`.
+  bool readsInput(int32_t input) const;
 
   /// Fills `values` (one for each slot). Slots whose dependence shares no bit with `changed` keep their value, unless
   /// `everything`. On error, `failedSlot` is the first slot without a value.

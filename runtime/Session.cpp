@@ -11,7 +11,6 @@
 #include "runtime/format/Header.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace kimi {
 namespace {
@@ -62,17 +61,20 @@ Status Session::create(const Module &module, const kimi_session_options &options
   if (Status s = chooseCapacity(module.table(), options.max_seq, environment.capacity)) {
     return s;
   }
-  if (Status s = ThreadPool::create(options.threads, session->pool)) {
+  DeviceId device;
+  if (Status s = chooseDevice(options.device, module.table().target()->string_view(), device)) {
     return s;
   }
-  if (Status s = module.bind(*session->pool, session->bindings)) {
+  if (Status s = module.bind(device, options.threads, session->program)) {
+    return s;
+  }
+  if (Status s = session->program->makeExecutor(options, session->executor)) {
     return s;
   }
   if (Status s = session->allocateStates(options.batch == 0 ? 1 : options.batch)) {
     return s;
   }
-  environment.bindings = session->bindings.get();
-  environment.pool = session->pool.get();
+  environment.derivedExtents = &session->program->derivedExtents();
   session->frames.resize(module.entryCount());
   out = std::move(session);
   return {};
@@ -92,15 +94,14 @@ Status Session::allocateStates(int64_t batch) {
     environment.hasGrowingStates |= state.grows() >= 0;
     total = format::alignTo(total + static_cast<uint64_t>(*bytes), format::blobAlignment);
   }
-  if (Status s = Mapping::ofZeros(total, environment.states)) {
+  if (Status s = executor->allocateStates(total)) {
     return {s.code(), "states for " + std::to_string(batch) + " sequences of " + std::to_string(environment.capacity) +
                           " tokens: " + s.message() + "; lower --max-seq"};
   }
   return {};
 }
 
-Status Session::prepare(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, const kimi_tensor *outputs,
-                        int32_t outputCount) {
+Status Session::prepare(int32_t entry, const kimi_tensor *inputs, int32_t inputCount) {
   if (entry < 0 || entry >= module.entryCount()) {
     return invalidArgument("there is no entry " + std::to_string(entry) + "; the module has " +
                            std::to_string(module.entryCount()));
@@ -109,19 +110,30 @@ Status Session::prepare(int32_t entry, const kimi_tensor *inputs, int32_t inputC
   if (plan.entry.name()->string_view() == format::initEntryName) {
     return invalidArgument("entry 'init' has run already, when the session was made");
   }
-  if (outputCount < 0 || static_cast<uint32_t>(outputCount) != plan.outputCount() || (outputCount != 0 && !outputs)) {
-    return invalidArgument(plan.place() + ": gives " + std::to_string(plan.outputCount()) + " outputs, not " +
-                           std::to_string(outputCount));
-  }
   if (!frames[entry]) {
     frames[entry] = std::make_unique<Frame>(plan);
   }
   return frames[entry]->prepare(environment, inputs, inputCount);
 }
 
+Status Session::checkOutputCount(int32_t entry, const kimi_tensor *outputs, int32_t outputCount) const {
+  if (entry < 0 || entry >= module.entryCount()) {
+    return {}; // prepare says so
+  }
+  uint32_t wanted = module.plan(entry).outputCount();
+  if (outputCount >= 0 && static_cast<uint32_t>(outputCount) == wanted && (wanted == 0 || outputs)) {
+    return {};
+  }
+  return invalidArgument(module.plan(entry).place() + ": gives " + std::to_string(wanted) + " outputs, not " +
+                         std::to_string(outputCount));
+}
+
 Status Session::outputShapes(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, kimi_tensor *outputs,
                              int32_t outputCount) {
-  if (Status s = prepare(entry, inputs, inputCount, outputs, outputCount)) {
+  if (Status s = checkOutputCount(entry, outputs, outputCount)) {
+    return s;
+  }
+  if (Status s = prepare(entry, inputs, inputCount)) {
     return s;
   }
   for (int32_t i = 0; i < outputCount; ++i) {
@@ -142,7 +154,7 @@ Status Session::checkData(const Plan &plan, const Frame &frame, const kimi_tenso
       return s;
     }
   }
-  for (uint32_t i = 0; i < plan.outputCount(); ++i) {
+  for (uint32_t i = 0; outputs && i < plan.outputCount(); ++i) {
     const fb::Port &port = *plan.entry.outputs()->Get(i);
     const kimi_tensor &tensor = outputs[i];
     size_t rank = port.dims()->size();
@@ -156,6 +168,9 @@ Status Session::checkData(const Plan &plan, const Frame &frame, const kimi_tenso
       return invalidArgument(portText("output ", port) + " is to have the shape " + shapeText(tensor.dims, shown) +
                              ", these inputs give " + shapeText(dims, rank));
     }
+    if (!tensor.data) {
+      continue; // computed and dropped
+    }
     if (Status s = checkPointer("output ", port, tensor.data, *denseBytes(dims, rank, dtypeSize(port.dtype())))) {
       return s;
     }
@@ -165,7 +180,10 @@ Status Session::checkData(const Plan &plan, const Frame &frame, const kimi_tenso
 
 Status Session::run(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, kimi_tensor *outputs,
                     int32_t outputCount) {
-  if (Status s = prepare(entry, inputs, inputCount, outputs, outputCount)) {
+  if (Status s = checkOutputCount(entry, outputs, outputCount)) {
+    return s;
+  }
+  if (Status s = prepare(entry, inputs, inputCount)) {
     return s;
   }
   Frame &frame = *frames[entry];
@@ -173,21 +191,23 @@ Status Session::run(int32_t entry, const kimi_tensor *inputs, int32_t inputCount
   if (Status s = checkData(plan, frame, inputs, outputs)) {
     return {s.code(), plan.place() + ": " + s.message()};
   }
-  if (Status s = frame.run(environment, inputs, outputs)) {
+  if (Status s = executor->run(frame, inputs, outputs)) {
     return s;
   }
   environment.length += frame.stepTokens();
   return {};
 }
 
-void Session::reset() {
+Status Session::reset() {
   environment.length = 0;
   for (int32_t i = 0; i < module.stateCount(); ++i) {
-    const Extent &extent = environment.stateExtents[i];
-    if (module.table().states()->Get(i)->grows() < 0 && extent.size != 0) {
-      std::memset(environment.states.data() + extent.offset, 0, extent.size);
+    if (module.table().states()->Get(i)->grows() < 0) {
+      if (Status s = executor->clearStates(environment.stateExtents[i])) {
+        return s;
+      }
     }
   }
+  return {};
 }
 
 Status Session::truncate(int64_t length) {
@@ -219,8 +239,8 @@ kimi_memory Session::memory() const {
           *denseBytes(weight->dims()->data(), weight->dims()->size(), dtypeSize(weight->dtype())));
     }
   }
-  memory.derived_bytes = bindings->derived.size();
-  memory.arena_bytes = environment.arena.size();
+  memory.derived_bytes = program->derivedBytes();
+  memory.arena_bytes = executor->arenaBytes();
   return memory;
 }
 

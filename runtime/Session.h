@@ -7,12 +7,11 @@
 #ifndef KIMI_RUNTIME_SESSION_H
 #define KIMI_RUNTIME_SESSION_H
 
-#include "runtime/Frame.h"
 #include "runtime/Module.h"
 
 namespace kimi {
 
-/// The threads, the states and the arena of one user of a module, who must not outlive it. Not thread-safe.
+/// The device, the states and the arena of one user of a module, who must not outlive it. Not thread-safe.
 class Session {
 public:
   static Status create(const Module &module, const kimi_session_options &options, std::unique_ptr<Session> &out);
@@ -22,25 +21,40 @@ public:
                       int32_t outputCount);
   Status run(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, kimi_tensor *outputs, int32_t outputCount);
 
+  /// Greedy decoding: see kimi_session_decode.
+  Status decode(int32_t entry, const int64_t *tokens, int64_t batch, int64_t steps, kimi_token_function onTokens,
+                void *user);
+  /// Each run takes place at the present length, which stays: see kimi_session_time and kimi_session_profile.
+  Status time(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, int64_t runs, double *seconds);
+  Status profile(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, std::vector<kimi_launch_time> &out);
+
   int64_t length() const { return environment.length; }
   int64_t capacity() const { return environment.capacity; }
-  void reset();
+  Status reset();
   Status truncate(int64_t length);
   kimi_memory memory() const;
 
 private:
   explicit Session(const Module &module) : module(module) {}
   Status allocateStates(int64_t batch);
-  Status prepare(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, const kimi_tensor *outputs,
-                 int32_t outputCount);
+  Status prepare(int32_t entry, const kimi_tensor *inputs, int32_t inputCount);
+  Status checkOutputCount(int32_t entry, const kimi_tensor *outputs, int32_t outputCount) const;
+  /// Checks the pointers of a prepared run; `outputs` may be null where all are dropped.
   Status checkData(const Plan &plan, const Frame &frame, const kimi_tensor *inputs, const kimi_tensor *outputs) const;
+  /// prepare and checkData for a run whose outputs are dropped.
+  Status prepareDropping(int32_t entry, const kimi_tensor *inputs, int32_t inputCount);
+  bool canTruncate() const;
 
   const Module &module;
-  std::shared_ptr<const Bindings> bindings;
-  std::unique_ptr<ThreadPool> pool;
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<Executor> executor; // after the program, which must outlive it
   Environment environment;
   std::vector<std::unique_ptr<Frame>> frames; // of each entry, made when it is first used
 };
+
+/// Which ports of an entry carry tokens from step to step.
+/// Error: KIMI_UNSUPPORTED with what the entry lacks for greedy decoding.
+Status findTokenPorts(const Plan &plan, Executor::TokenPorts &out);
 
 } // namespace kimi
 

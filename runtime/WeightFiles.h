@@ -24,6 +24,7 @@ public:
 
   /// First byte of a weight. External weights have whatever alignment their file gives them.
   const uint8_t *data(size_t weight) const { return pointers[weight]; }
+  const std::vector<const uint8_t *> &all() const { return pointers; }
   /// Gives back the memory of a weight's pages; they are read again when touched.
   void release(const fb::Weight &weight) const;
 

@@ -56,7 +56,7 @@ typedef enum kimi_role {
   KIMI_ROLE_NEXT_TOKEN /* an output of integers, [batch] or [batch, 1]: the greedy choice after the last token */
 } kimi_role;
 
-/* A dense row-major tensor; the caller owns `data`. */
+/* A dense row-major tensor in host memory; the caller owns `data`. */
 typedef struct kimi_tensor {
   kimi_dtype dtype;
   int32_t rank;
@@ -92,12 +92,31 @@ typedef struct kimi_session_options {
   int32_t threads; /* 0: one per core this process may use */
   int64_t max_seq; /* capacity of growing states; 0: 1024, or less where the module's context is shorter */
   int64_t batch;   /* sequences per step that states are made for; 0: 1 */
+  /* "cpu", "cuda" or "cuda:1"; NULL or "": the device the module is compiled for (the first GPU) */
+  const char *device;
+  int32_t no_graphs;      /* CUDA: launch each kernel by itself, never a captured graph */
+  int32_t check_launches; /* CUDA: wait after each kernel (and use no graphs), so that an error names it */
 } kimi_session_options;
+
+/* A device of this machine. */
+typedef struct kimi_device_info {
+  char id[16]; /* "cpu", "cuda:0": what kimi_session_options.device takes */
+  char name[128];
+  char arch[16];   /* "x86-64", "sm_90": compute capability of a GPU */
+  char driver[32]; /* "CUDA 12.4" or "" */
+  uint64_t memory_bytes;
+  double memory_bandwidth; /* bytes a second by the clock and width of the memory bus; 0: unknown */
+  int32_t cores;           /* threads of a CPU, multiprocessors of a GPU */
+} kimi_device_info;
 
 const char *kimi_version(void);
 const char *kimi_last_error(void);
 size_t kimi_dtype_size(kimi_dtype dtype);
 const char *kimi_dtype_name(kimi_dtype dtype);
+
+/* The devices of this machine, the CPU first: fills in up to `capacity` of them and sets `count` to how many there are.
+   Where no GPU is among them, kimi_last_error() says why. */
+kimi_status kimi_devices(kimi_device_info *out, int32_t capacity, int32_t *count);
 
 /* Maps and checks the file; weights are mapped, not read. */
 kimi_status kimi_module_load(const char *path, const kimi_module_options *options, kimi_module **out);
@@ -124,10 +143,43 @@ void kimi_session_free(kimi_session *session);
 /* Shapes the outputs would have for these inputs (dims and dtype are filled in; data is not touched). */
 kimi_status kimi_session_output_shapes(kimi_session *session, int32_t entry, const kimi_tensor *inputs,
                                        int32_t input_count, kimi_tensor *outputs, int32_t output_count);
-/* Runs an entry. Inputs in the order of the signature; outputs hold caller-owned memory of the right size. States are
-   read and updated in place; after success the sequence length grows by the T of the step. */
+/* Runs an entry. Inputs in the order of the signature; outputs hold caller-owned memory of the right size, or NULL for
+   one that nobody wants: it is computed and dropped. States are read and updated in place; after success the sequence
+   length grows by the T of the step. */
 kimi_status kimi_session_run(kimi_session *session, int32_t entry, const kimi_tensor *inputs, int32_t input_count,
                              kimi_tensor *outputs, int32_t output_count);
+
+/* Called with the tokens of a step of decoding, one for each sequence; any result but 0 stops. */
+typedef int32_t (*kimi_token_function)(void *user, const int64_t *tokens, int64_t batch);
+/* Greedy decoding without the host in between: runs `entry` up to `steps` times. `tokens` (one for each of `batch`
+   sequences) feed the first step, the next-token output of each step feeds the one after it; positions and masks are
+   made here. `on_tokens` gets what each step gave, in order, while later steps run: on a GPU a stop comes after one
+   more step was begun, whose tokens are forgotten (in states of a fixed size their trace stays). The entry needs an
+   input of token ids of one column, an output of role KIMI_ROLE_NEXT_TOKEN of the same dtype, and no inputs but
+   positions and masks besides; otherwise KIMI_UNSUPPORTED. */
+kimi_status kimi_session_decode(kimi_session *session, int32_t entry, const int64_t *tokens, int64_t batch,
+                                int64_t steps, kimi_token_function on_tokens, void *user);
+/* 1 where the entry has what kimi_session_decode needs, else 0 and kimi_last_error() says what it lacks. */
+int32_t kimi_module_can_decode(const kimi_module *module, int32_t entry);
+
+/* Runs an entry `runs` times from the present length, which does not change, drops the outputs, and gives the seconds
+   each run took on the device (of a GPU: between events, runs following each other without a pause). */
+kimi_status kimi_session_time(kimi_session *session, int32_t entry, const kimi_tensor *inputs, int32_t input_count,
+                              int64_t runs, double *seconds);
+/* One launch of a profiled run. Texts belong to the module. */
+typedef struct kimi_launch_time {
+  const char *name, *kernel;
+  int32_t index;                 /* of the launch in the entry */
+  double start, length;          /* seconds */
+  double bytes, flops;           /* bytes: of all arguments, once each; flops: -1 where the module does not say */
+  int64_t grid[3];               /* points */
+  int32_t threads, shared_bytes; /* of a block; 0 on a CPU */
+} kimi_launch_time;
+/* Runs an entry once, each launch timed by itself; the length does not change. Fills in up to `capacity` launches and
+   sets `count` to how many ran. */
+kimi_status kimi_session_profile(kimi_session *session, int32_t entry, const kimi_tensor *inputs, int32_t input_count,
+                                 kimi_launch_time *times, int32_t capacity, int32_t *count);
+
 /* Tokens held by the states. */
 int64_t kimi_session_length(const kimi_session *session);
 /* Capacity of the growing states. */

@@ -7,6 +7,10 @@
 #include "runtime/cpu/CpuTarget.h"
 #include "runtime/Text.h"
 
+#include <fstream>
+#include <sched.h>
+#include <unistd.h>
+
 namespace kimi {
 namespace {
 
@@ -100,6 +104,30 @@ Status checkCpuTarget(std::string_view target) {
     }
   }
   return {};
+}
+
+kimi_device_info describeCpu() {
+  kimi_device_info info = {};
+  std::snprintf(info.id, sizeof(info.id), "cpu");
+  std::string name = "CPU", line;
+  std::ifstream file("/proc/cpuinfo");
+  while (std::getline(file, line)) {
+    size_t colon = line.find(": ");
+    if (line.compare(0, 10, "model name") == 0 && colon != std::string::npos) {
+      name = printable(line.substr(colon + 2));
+      break;
+    }
+  }
+  std::snprintf(info.name, sizeof(info.name), "%s", name.c_str());
+#if defined(__x86_64__)
+  const char *level = isThere("x86-64-v4") ? "x86-64-v4" : isThere("x86-64-v3") ? "x86-64-v3" : "x86-64";
+  std::snprintf(info.arch, sizeof(info.arch), "%s", level);
+#endif
+  cpu_set_t set;
+  info.cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  long pages = sysconf(_SC_PHYS_PAGES), pageSize = sysconf(_SC_PAGESIZE);
+  info.memory_bytes = pages > 0 && pageSize > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(pageSize) : 0;
+  return info;
 }
 
 } // namespace kimi

@@ -18,6 +18,9 @@ namespace kimi {
 /// Error: KIMI_UNSUPPORTED with what is missing.
 Status checkCpuTarget(std::string_view target);
 
+/// This machine's CPU: model, threads that this process may use, memory.
+kimi_device_info describeCpu();
+
 } // namespace kimi
 
 #endif // KIMI_RUNTIME_CPU_CPUTARGET_H

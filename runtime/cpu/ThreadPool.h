@@ -7,6 +7,7 @@
 #ifndef KIMI_RUNTIME_CPU_THREADPOOL_H
 #define KIMI_RUNTIME_CPU_THREADPOOL_H
 
+#include "runtime/Grid.h"
 #include "runtime/Status.h"
 
 #include <atomic>
@@ -20,10 +21,6 @@ namespace kimi {
 /// A compiled kernel: computes grid point (x, y, z). `args` holds for each view its pointer, sizes and strides (in
 /// elements), for each scalar its value.
 using KernelFunction = void (*)(const int64_t *args, int64_t x, int64_t y, int64_t z);
-
-struct Grid {
-  int64_t x = 1, y = 1, z = 1;
-};
 
 /// A fixed set of threads for many short launches in a row. The caller works too, and never waits for a thread that has
 /// not started on the launch: a worker that the system holds up costs nothing. Workers spin for some tens of

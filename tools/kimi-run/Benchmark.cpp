@@ -84,7 +84,7 @@ static Status timeEntry(Model &model, const Options &options, Table &table) {
   if (Status s = readInputs(*entry, options.inputs, inputs)) {
     return s;
   }
-  if (Status s = model.open({options.threads, options.maxSeq, std::max<int64_t>(options.batch, 0)})) {
+  if (Status s = model.open(sessionOptions(options))) {
     return s;
   }
   auto prepare = [&] { return model.stateCount() ? model.reset() : Status(); };
@@ -121,7 +121,10 @@ static Status timeTokens(Model &model, const Options &options, Table &table) {
     return invalidArgument("the benchmark needs " + std::to_string(needed) + " tokens; --max-seq allows " +
                            std::to_string(capacity));
   }
-  if (Status s = model.open({options.threads, capacity, batch})) {
+  kimi_session_options session = sessionOptions(options);
+  session.max_seq = capacity;
+  session.batch = batch;
+  if (Status s = model.open(session)) {
     return s;
   }
   std::unique_ptr<TokenRunner> runner;

@@ -140,8 +140,8 @@ Status cacheKey(const std::string &model, const std::string &compiler, const Com
     return s;
   }
   std::string rest = std::string("kimi ") + kimi_version() + "\n" + identity(compiler) + options.cpu + "\n" +
-                     (options.reference ? "reference\n" : "") + std::to_string(options.maxSeq) + "\n" +
-                     options.precision + "\n";
+                     (options.reference ? "reference\n" : "") + std::to_string(options.maxSeq) + "\n" + options.target +
+                     "\n" + options.precision + "\n";
   rest += options.cpu == "native" ? processor() : "";
   // The compiler may read small constants from these.
   for (const std::string &file : external) {
@@ -208,7 +208,10 @@ Status compileCached(const std::string &model, const std::string &cache, const C
   std::string temporary = (fs::path(folder) / (key + "." + std::to_string(getpid()) + ".tmp.kmod")).string();
   // A model whose name begins with a dash is a path all the same.
   std::string source = !model.empty() && model[0] == '-' ? "./" + model : model;
-  std::vector<std::string> words = {compiler, source, "-o", temporary, "--target=cpu", "--cpu=" + options.cpu};
+  std::vector<std::string> words = {compiler, source, "-o", temporary, "--target=" + options.target};
+  if (options.target == "cpu") {
+    words.push_back("--cpu=" + options.cpu);
+  }
   words.push_back("--precision=" + options.precision);
   if (options.reference) {
     words.push_back("--reference");

@@ -19,7 +19,7 @@ struct CompileOptions {
   std::string cpu = "native";
   bool reference = false;
   int64_t maxSeq = 0; ///< 0: the compiler's own choice.
-  std::string precision = "f32";
+  std::string precision = "f32", target = "cpu";
 };
 
 /// The compiler that belongs to this executable: beside it (installed), or in the sibling folder of the build tree.

@@ -73,7 +73,8 @@ static Status openFor(Model &model, const Options &options, int64_t promptTokens
     return invalidArgument("the prompt has " + std::to_string(promptTokens) + " tokens; the model's context is " +
                            std::to_string(limit));
   }
-  kimi_session_options session{options.threads, options.maxSeq, 1};
+  kimi_session_options session = sessionOptions(options);
+  session.batch = 1;
   if (session.max_seq == 0) {
     session.max_seq = promptTokens + options.tokens;
     session.max_seq = limit >= 0 ? std::min(session.max_seq, limit) : session.max_seq;

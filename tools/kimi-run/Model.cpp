@@ -21,6 +21,17 @@ Status lastError(kimi_status code) {
   return {code, message};
 }
 
+kimi_session_options sessionOptions(const Options &options) {
+  kimi_session_options out = {};
+  out.threads = options.threads;
+  out.max_seq = options.maxSeq;
+  out.batch = options.batch;
+  out.device = options.device.c_str();
+  out.no_graphs = options.noGraphs;
+  out.check_launches = options.checkLaunches;
+  return out;
+}
+
 Status Model::load(const std::string &path, const std::string &weights, std::unique_ptr<Model> &out) {
   auto model = std::make_unique<Model>();
   kimi_module_options options{weights.empty() ? nullptr : weights.c_str()};

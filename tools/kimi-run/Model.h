@@ -9,6 +9,7 @@
 
 #include "runtime/Status.h"
 #include "tools/kimi-run/HostTensor.h"
+#include "tools/kimi-run/Options.h"
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,9 @@ private:
   std::unique_ptr<kimi_session, FreeSession> live; // After the module: freed before it.
   std::vector<Entry> all;
 };
+
+/// What the command line says of sessions. The texts of `options` must outlive it.
+kimi_session_options sessionOptions(const Options &options);
 
 /// The C API's last error as a status.
 Status lastError(kimi_status code);

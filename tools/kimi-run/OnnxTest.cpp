@@ -136,7 +136,7 @@ public:
     if (Status s = selectEntry(*model, "", entry)) {
       return broken(folder, s.message());
     }
-    if (Status s = model->open({options.threads, options.maxSeq, options.batch})) {
+    if (Status s = model->open(sessionOptions(options))) {
       return broken(folder, s.message());
     }
     for (const auto &set : sets) {

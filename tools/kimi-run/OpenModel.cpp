@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/kimi-run/OpenModel.h"
+#include "runtime/Device.h"
 #include "tools/kimi-run/CompileCache.h"
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 
@@ -17,11 +19,40 @@ std::string folderOf(const std::string &path) {
   return folder.empty() ? "." : folder.string();
 }
 
+/// The target of kimi-compile for a device of this machine.
+static Status targetOf(const std::string &device, std::string &target) {
+  DeviceId wanted;
+  if (Status s = parseDevice(device.empty() ? "cpu" : device, wanted)) {
+    return s;
+  }
+  target = "cpu";
+  if (wanted.kind == DeviceId::Kind::Cpu) {
+    return {};
+  }
+  kimi_device_info devices[64];
+  int32_t count = 0;
+  if (Status s = lastError(kimi_devices(devices, 64, &count))) {
+    return s;
+  }
+  for (int32_t i = 0; i < std::min(count, 64); ++i) {
+    if (devices[i].id == wanted.text()) {
+      // Hopper's own instructions are named by a letter.
+      target = "cuda:" + std::string(devices[i].arch) + (std::string(devices[i].arch) == "sm_90" ? "a" : "");
+      return {};
+    }
+  }
+  std::string why = kimi_last_error();
+  return {KIMI_UNSUPPORTED, "there is no device " + wanted.text() + (why.empty() ? "" : ": " + why)};
+}
+
 Status openModel(const Options &options, std::ostream &log, std::unique_ptr<Model> &model) {
   std::string extension = std::filesystem::path(options.model).extension().string();
   std::string module = options.model, weights = options.weights;
   if (extension == ".onnx") {
-    CompileOptions compile{options.cpu, options.reference, options.maxSeq, options.precision};
+    CompileOptions compile{options.cpu, options.reference, options.maxSeq, options.precision, "cpu"};
+    if (Status s = targetOf(options.device, compile.target)) {
+      return s;
+    }
     if (Status s = compileCached(options.model, options.cache, compile, log, module)) {
       return s;
     }

@@ -7,6 +7,7 @@
 
 #include "tools/kimi-run/Options.h"
 #include "kimi/kimi.h"
+#include "runtime/Device.h"
 #include "runtime/text/Sampler.h"
 #include <CLI/CLI.hpp>
 
@@ -25,8 +26,13 @@ Text, listings and JSON that were asked for go to stdout, all else to stderr.)";
 
 /// Options that need others, or exclude them.
 std::optional<std::string> checkOptions(const Options &options) {
-  if (options.device != "cpu") {
-    return "--device: there is no device '" + options.device + "'; this build has: cpu";
+  DeviceId device;
+  if (Status wrong = options.device.empty() ? Status() : parseDevice(options.device, device)) {
+    return "--device: " + wrong.message();
+  }
+  if (options.listDevices) {
+    bool other = !options.model.empty() || !options.onnxTests.empty();
+    return other ? std::optional<std::string>("--list-devices goes with no module") : std::nullopt;
   }
   if (!options.onnxTests.empty()) {
     bool other = !options.model.empty() || options.wantsText() || options.wantsArrays() || options.benchmark ||
@@ -117,8 +123,13 @@ static void addOptions(CLI::App &app, Options &o) {
   app.add_option("--json", o.json, "write results as JSON, - for stdout")->type_name("FILE");
 
   app.option_defaults()->group("Machine and compilation");
-  app.add_option("--device", o.device, "cpu, the only one so far")->type_name("NAME");
-  app.add_option("--threads", o.threads, "threads; 0 is one per core (0)")->check(atLeast(0, 4096))->type_name("N");
+  app.add_option("--device", o.device, "cpu, cuda or cuda:1 (what the module is compiled for)")->type_name("NAME");
+  app.add_flag("--list-devices", o.listDevices, "list the devices of this machine");
+  app.add_flag("--no-graph", o.noGraphs, "CUDA: launch kernels one by one, not as a graph");
+  app.add_flag("--check-launches", o.checkLaunches, "CUDA: wait after each kernel, so that an error names it");
+  app.add_option("--threads", o.threads, "threads of the CPU; 0 is one per core (0)")
+      ->check(atLeast(0, 4096))
+      ->type_name("N");
   app.add_option("--max-seq", o.maxSeq, "capacity of the states, in tokens")->check(atLeast(1))->type_name("N");
   app.add_option("--batch", o.batch, "sequences a step (1)")->check(atLeast(1, 1 << 20))->type_name("N");
   app.add_option("--weights", o.weights, "folder of the weight files (the model's folder)")->type_name("DIR");

@@ -48,8 +48,9 @@ struct Options {
   // Machine and compilation.
   int64_t maxSeq = 0, batch = 0;
   int32_t threads = 0;
-  std::string weights, device = "cpu", cpu = "native", precision = "f32", cache;
-  bool reference = false;
+  std::string weights, cpu = "native", precision = "f32", cache;
+  std::string device; ///< Empty: what the module is compiled for; an .onnx is compiled for the CPU.
+  bool reference = false, listDevices = false, noGraphs = false, checkLaunches = false;
 
   std::string json; ///< A file, or "-" for stdout.
 

@@ -29,7 +29,7 @@ static Status describe(const Model &model, std::ostream &out) {
 /// Bytes of everything the session holds. The arena is what the runs so far have needed.
 static Status memory(Model &model, const Options &options, bool alone, std::ostream &out) {
   if (!model.session()) {
-    if (Status s = model.open({options.threads, options.maxSeq, options.batch})) {
+    if (Status s = model.open(sessionOptions(options))) {
       return s;
     }
   }
@@ -89,13 +89,47 @@ static Status perform(const Options &options, std::ostream &out, std::ostream &e
   return memory(*model, options, !action, action ? listing : out);
 }
 
+static Status listDevices(const Options &options, std::ostream &out, std::ostream &log) {
+  int32_t count = 0;
+  if (Status s = lastError(kimi_devices(nullptr, 0, &count))) {
+    return s;
+  }
+  std::vector<kimi_device_info> devices(static_cast<size_t>(count));
+  if (Status s = lastError(kimi_devices(devices.data(), count, &count))) {
+    return s;
+  }
+  std::string why = kimi_last_error();
+  Json json = Json::array();
+  std::ostream &table = options.json == "-" ? log : out;
+  for (const kimi_device_info &device : devices) {
+    char line[320];
+    std::snprintf(line, sizeof(line), "%-8s %-10s %8.1f GiB  %4d %s  %s%s%s", device.id, device.arch,
+                  static_cast<double>(device.memory_bytes) / (1 << 30), device.cores,
+                  std::string(device.id) == "cpu" ? "threads" : "SMs    ", device.name, *device.driver ? ", " : "",
+                  device.driver);
+    table << line << "\n";
+    json.push_back({{"id", device.id},
+                    {"name", device.name},
+                    {"arch", device.arch},
+                    {"driver", device.driver},
+                    {"memory_bytes", device.memory_bytes},
+                    {"memory_bandwidth", device.memory_bandwidth},
+                    {"cores", device.cores}});
+  }
+  if (!why.empty()) {
+    log << "kimi-run: " << why << std::endl;
+  }
+  table << std::flush;
+  return writeJson(options.json, json, out);
+}
+
 int runMain(int argc, const char *const *argv, std::ostream &out, std::ostream &err) {
   Exit code = Exit::Ok;
   std::optional<Options> options = parseOptions(argc, argv, out, err, code);
   if (options && !options->onnxTests.empty()) {
     code = runOnnxTests(*options, out, err);
   } else if (options) {
-    if (Status s = perform(*options, out, err)) {
+    if (Status s = options->listDevices ? listDevices(*options, out, err) : perform(*options, out, err)) {
       err << "kimi-run: error: " << s.message() << std::endl;
       code = Exit::Failure;
     }

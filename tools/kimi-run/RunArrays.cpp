@@ -130,7 +130,7 @@ Status runArrays(Model &model, const Options &options, std::ostream &out, std::o
   if (Status s = readInputs(*entry, options.inputs, inputs)) {
     return s;
   }
-  if (Status s = model.open({options.threads, options.maxSeq, options.batch})) {
+  if (Status s = model.open(sessionOptions(options))) {
     return s;
   }
   auto start = std::chrono::steady_clock::now();

@@ -101,7 +101,10 @@ TEST(Options, Mistakes) {
   expectUsageError({"m.kmod", "--prompt", "x", "--greedy", "--temperature", "1"}, "exclude each other");
   expectUsageError({"m.kmod", "--prompt", "x", "--temperature", "nan"}, "temperature");
   expectUsageError({"m.kmod", "--prompt", "x", "--temperature", "1", "--top-p", "2"}, "top-p");
-  expectUsageError({"m.kmod", "--prompt", "x", "--device", "cuda"}, "this build has: cpu");
+  expectUsageError({"m.kmod", "--prompt", "x", "--device", "gpu"}, "there is no device 'gpu'; write cpu, cuda");
+  expectUsageError({"m.kmod", "--prompt", "x", "--device", "cuda:x"}, "there is no device 'cuda:x'");
+  expectUsageError({"m.kmod", "--list-devices"}, "--list-devices goes with no module");
+  expectUsageError({"m.onnx", "--prompt", "x", "--precision", "f8"}, "--precision");
   expectUsageError({"m.kmod", "--prompt", "x", "--cpu", "z80"}, "--cpu");
   expectUsageError({"m.kmod", "--benchmark", "--runs", "0"}, "--runs");
   expectUsageError({"m.kmod", "--benchmark", "--output", "o.npz"}, "--output");

@@ -26,7 +26,7 @@ kimi_status evaluate(Op op, int64_t a, int64_t b, int64_t offset, int64_t &out) 
   module.entries = {entry};
   Runner runner;
   EXPECT_EQ(runner.load(build(module)), KIMI_OK) << lastError();
-  EXPECT_EQ(runner.open({1, 0, 0}), KIMI_OK) << lastError();
+  EXPECT_EQ(runner.open(sized(0, 0, 1)), KIMI_OK) << lastError();
   std::vector<float> none;
   kimi_tensor input = tensor(none, {a + offset, b + offset}), output = {};
   kimi_status status = kimi_session_output_shapes(runner.session, 0, &input, 1, &output, 1);

@@ -83,25 +83,6 @@ TEST(Session, RefusesWrongTensors) {
   runTwoLaunches(runner, 2, 3); // and goes on as if nothing had been
 }
 
-/// main(x: f32[n], k: i64[2]) -> x * k[1], negative for n > 4; n > 100 is refused by a check, n > 50 has no variant.
-ModuleSpec guardedModule() {
-  ModuleSpec module;
-  module.symbols = {"n"};
-  EntrySpec entry{"main"};
-  int32_t n = entry.dim(0, 0), zero = entry.constant(0), one = entry.constant(1);
-  int32_t factor = entry.op(Op::InputValue, 1, 0, 0, 1);
-  int32_t isSmall = entry.op(Op::Le, n, entry.constant(4)), isMiddle = entry.op(Op::Le, n, entry.constant(50));
-  int32_t isPossible = entry.op(Op::Le, n, entry.constant(100));
-  entry.inputs = {{"x", fb::DType::F32, {fb::Dim(-1, 0)}}, {"k", fb::DType::I64, {fb::Dim(2, -1)}}};
-  entry.outputs = {{"z", fb::DType::F32, {fb::Dim(-1, 0)}, {n}}};
-  entry.checks = {{isPossible, "n is at most 100"}};
-  int32_t x = entry.buffer(fb::BufferKind::Input, 0), z = entry.buffer(fb::BufferKind::Output, 0);
-  entry.launches = {{{fb::Variant(Scale, isSmall, n, one, one), fb::Variant(ScaleNegative, isMiddle, n, one, one)},
-                     {{x, zero, {n, one}, {one, one}}, {z, zero, {n, one}, {one, one}, true}, {-1, factor}}}};
-  module.entries = {entry};
-  return module;
-}
-
 TEST(Session, GuardsChooseTheVariant) {
   Runner runner;
   ASSERT_EQ(runner.load(build(guardedModule())), KIMI_OK) << lastError();
@@ -183,27 +164,6 @@ TEST(Session, ArenaBuffersStayInTheArena) {
   EXPECT_NE(lastError().find("outside the arena of 24"), std::string::npos) << lastError();
 }
 
-/// init: packed = w * 2. main() -> sqrt(packed).
-ModuleSpec derivedModule() {
-  ModuleSpec module;
-  module.weights = {{"w", {2, 2}, "", 0, {2, 8, 18, 32}}};
-  module.derived = {{"pad", {3}}, {"packed", {2, 2}}};
-  EntrySpec init{"init"}, entry{"main"};
-  int32_t zero = init.constant(0), one = init.constant(1), two = init.constant(2);
-  init.buffer(fb::BufferKind::Weight, 0);
-  init.buffer(fb::BufferKind::Derived, 1);
-  init.launches = {{{fb::Variant(Scale, -1, two, two, one)},
-                    {{0, zero, {two, two}, {two, one}}, {1, zero, {two, two}, {two, one}, true}, {-1, two}}}};
-  entry.scalars = init.scalars;
-  entry.outputs = {{"z", fb::DType::F32, {fb::Dim(2, -1), fb::Dim(2, -1)}, {two, two}}};
-  entry.buffer(fb::BufferKind::Derived, 1);
-  entry.buffer(fb::BufferKind::Output, 0);
-  entry.launches = {{{fb::Variant(Root, -1, two, two, one)},
-                     {{0, zero, {two, two}, {two, one}}, {1, zero, {two, two}, {two, one}, true}}}};
-  module.entries = {init, entry};
-  return module;
-}
-
 TEST(Session, InitFillsDerivedBuffers) {
   Runner runner;
   ASSERT_EQ(runner.load(build(derivedModule())), KIMI_OK) << lastError();
@@ -230,12 +190,12 @@ TEST(Session, RefusesOptionsThatMakeNoSense) {
   ModuleSpec module = derivedModule();
   module.maxContext = 8;
   ASSERT_EQ(runner.load(build(module)), KIMI_OK) << lastError();
-  EXPECT_EQ(runner.open({-1, 0, 0}), KIMI_INVALID_ARGUMENT);
-  EXPECT_EQ(runner.open({0, -1, 0}), KIMI_INVALID_ARGUMENT);
-  EXPECT_EQ(runner.open({0, 0, -1}), KIMI_INVALID_ARGUMENT);
-  EXPECT_EQ(runner.open({0, 9, 0}), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(runner.open(sized(0, 0, -1)), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(runner.open(sized(-1)), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(runner.open(sized(0, -1)), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(runner.open(sized(9)), KIMI_INVALID_ARGUMENT);
   EXPECT_NE(lastError().find("allow 8"), std::string::npos);
-  EXPECT_EQ(runner.open({0, 8, 0}), KIMI_OK) << lastError();
+  EXPECT_EQ(runner.open(sized(8)), KIMI_OK) << lastError();
 }
 
 TEST(Session, MissingKernelAndForeignTarget) {

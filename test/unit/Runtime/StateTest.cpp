@@ -14,42 +14,9 @@ using Op = fb::ScalarOp;
 
 namespace {
 
-/// step(x: f32[t, 2]) -> f32[1, 2]: appends the rows of x to the growing state and returns the sum of all its rows.
-/// With `total`, a fixed state gathers the first row of each step, and is the output instead.
-ModuleSpec stateModule(bool total = false) {
-  ModuleSpec module;
-  module.symbols = {"t"};
-  module.states = {{"rows", {-1, 0, 2}, 1}};
-  EntrySpec entry{"step"};
-  int32_t t = entry.dim(0, 0), zero = entry.constant(0), one = entry.constant(1), two = entry.constant(2);
-  int32_t length = entry.op(Op::StateLength), start = entry.mul(length, two), all = entry.add(length, t);
-  entry.inputs = {{"x", fb::DType::F32, {fb::Dim(-1, 0), fb::Dim(2, -1)}}};
-  entry.outputs = {{"sum", fb::DType::F32, {fb::Dim(1, -1), fb::Dim(2, -1)}, {one, two}}};
-  entry.states = {0};
-  entry.stepTokens = t;
-  int32_t x = entry.buffer(fb::BufferKind::Input, 0), sum = entry.buffer(fb::BufferKind::Output, 0);
-  int32_t rows = entry.buffer(fb::BufferKind::State, 0);
-  entry.launches = {{{fb::Variant(Scale, -1, t, two, one)},
-                     {{x, zero, {t, two}, {two, one}}, {rows, start, {t, two}, {two, one}, true}, {-1, one}}},
-                    {{fb::Variant(SumRows, -1, one, two, one)},
-                     {{rows, zero, {all, two}, {two, one}}, {sum, zero, {one, two}, {two, one}, true}}}};
-  if (total) {
-    module.states.push_back({"total", {-1, 2}, -1});
-    entry.states.push_back(1);
-    int32_t fixed = entry.buffer(fb::BufferKind::State, 1);
-    ArgSpec view{fixed, zero, {one, two}, {two, one}, true};
-    entry.launches[1] = {{fb::Variant(Accumulate, -1, one, one, one)}, {{x, zero, {one, two}, {two, one}}, view}};
-    view.written = false;
-    entry.launches.push_back(
-        {{fb::Variant(Scale, -1, one, two, one)}, {view, {sum, zero, {one, two}, {two, one}, true}, {-1, one}}});
-  }
-  module.entries = {entry};
-  return module;
-}
-
 class State : public ::testing::Test {
 protected:
-  void open(bool total = false, kimi_session_options options = {0, 6, 0}) {
+  void open(bool total = false, kimi_session_options options = sized(6)) {
     ASSERT_EQ(runner.load(build(stateModule(total))), KIMI_OK) << lastError();
     ASSERT_EQ(runner.open(options), KIMI_OK) << lastError();
   }
@@ -108,7 +75,7 @@ TEST_F(State, FixedStatesStartAtZeroAndCannotBeCut) {
 }
 
 TEST_F(State, MemoryAndInfo) {
-  open(true, {0, 0, 3});
+  open(true, sized(0, 3));
   EXPECT_EQ(kimi_session_capacity(runner.session), 1024);
   kimi_memory memory;
   ASSERT_EQ(kimi_session_memory(runner.session, &memory), KIMI_OK);
@@ -139,8 +106,8 @@ TEST_F(State, ContextOfTheWeights) {
 
 TEST_F(State, TooLargeIsAnError) {
   ASSERT_EQ(runner.load(build(stateModule())), KIMI_OK) << lastError();
-  EXPECT_EQ(runner.open({0, INT64_MAX, 0}), KIMI_OUT_OF_MEMORY);
-  EXPECT_EQ(runner.open({0, int64_t(1) << 55, 0}), KIMI_OUT_OF_MEMORY);
+  EXPECT_EQ(runner.open(sized(INT64_MAX)), KIMI_OUT_OF_MEMORY);
+  EXPECT_EQ(runner.open(sized(int64_t(1) << 55)), KIMI_OUT_OF_MEMORY);
   EXPECT_NE(lastError().find("--max-seq"), std::string::npos) << lastError();
 }
 

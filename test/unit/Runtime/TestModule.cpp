@@ -15,7 +15,8 @@
 
 namespace kimi::test {
 
-const std::vector<std::string> kernelNames = {"add_rows", "scale", "scale_negative", "sum_rows", "accumulate", "root"};
+const std::vector<std::string> kernelNames = {"add_rows",   "scale", "scale_negative", "sum_rows",
+                                              "accumulate", "root",  "next_token"};
 
 int32_t EntrySpec::op(fb::ScalarOp op, int32_t a, int32_t b, int32_t c, int64_t imm) {
   scalars.emplace_back(op, a, b, c, imm);
@@ -219,6 +220,20 @@ kimi_status Runner::run(const char *entry, std::vector<kimi_tensor> inputs, std:
                           static_cast<int32_t>(inputs.size()), outputs.data(), static_cast<int32_t>(outputs.size()));
 }
 
+kimi_session_options sized(int64_t maxSeq, int64_t batch, int32_t threads) {
+  kimi_session_options options = {};
+  options.max_seq = maxSeq;
+  options.batch = batch;
+  options.threads = threads;
+  return options;
+}
+
+kimi_session_options onDevice(const char *device) {
+  kimi_session_options options = {};
+  options.device = device;
+  return options;
+}
+
 static kimi_tensor makeTensor(kimi_dtype dtype, void *data, const std::vector<int64_t> &dims) {
   kimi_tensor out = {};
   out.dtype = dtype;
@@ -258,15 +273,105 @@ ModuleSpec twoLaunchModule() {
 }
 
 ModuleSpec cudaModule(ModuleSpec module) {
+  std::vector<uint8_t> code = readFile(KIMI_TEST_KERNELS);
   module.target = "cuda:sm_90a";
-  module.images = {{"cuda:sm_90a", "\x7f"
-                                   "ELF cubin of the fake driver"},
-                   {"cuda:ptx:sm_90a", std::string(".version 8.0 of the fake driver\0", 32)}};
+  module.images = {{"cuda:sm_90a", std::string(code.begin(), code.end())},
+                   {"cuda:ptx:sm_90a", std::string("// PTX of the fake driver\0", 26)}};
   module.kernels = {};
   for (const std::string &symbol : kernelNames) {
     module.kernels.push_back({symbol, 0, /*threads=*/64});
   }
-  module.kernels[Scale].tasksPerBlock = 64; // a thread for each grid point
+  module.kernels[Scale].tasksPerBlock = 64;
+  return module;
+}
+
+ModuleSpec guardedModule() {
+  ModuleSpec module;
+  module.symbols = {"n"};
+  EntrySpec entry{"main"};
+  int32_t n = entry.dim(0, 0), zero = entry.constant(0), one = entry.constant(1);
+  int32_t factor = entry.op(fb::ScalarOp::InputValue, 1, 0, 0, 1);
+  int32_t isSmall = entry.op(fb::ScalarOp::Le, n, entry.constant(4)),
+          isMiddle = entry.op(fb::ScalarOp::Le, n, entry.constant(50));
+  int32_t isPossible = entry.op(fb::ScalarOp::Le, n, entry.constant(100));
+  entry.inputs = {{"x", fb::DType::F32, {fb::Dim(-1, 0)}}, {"k", fb::DType::I64, {fb::Dim(2, -1)}}};
+  entry.outputs = {{"z", fb::DType::F32, {fb::Dim(-1, 0)}, {n}}};
+  entry.checks = {{isPossible, "n is at most 100"}};
+  int32_t x = entry.buffer(fb::BufferKind::Input, 0), z = entry.buffer(fb::BufferKind::Output, 0);
+  entry.launches = {{{fb::Variant(Scale, isSmall, n, one, one), fb::Variant(ScaleNegative, isMiddle, n, one, one)},
+                     {{x, zero, {n, one}, {one, one}}, {z, zero, {n, one}, {one, one}, true}, {-1, factor}}}};
+  module.entries = {entry};
+  return module;
+}
+
+ModuleSpec derivedModule() {
+  ModuleSpec module;
+  module.weights = {{"w", {2, 2}, "", 0, {2, 8, 18, 32}}};
+  module.derived = {{"pad", {3}}, {"packed", {2, 2}}};
+  EntrySpec init{"init"}, entry{"main"};
+  int32_t zero = init.constant(0), one = init.constant(1), two = init.constant(2);
+  init.buffer(fb::BufferKind::Weight, 0);
+  init.buffer(fb::BufferKind::Derived, 1);
+  init.launches = {{{fb::Variant(Scale, -1, two, two, one)},
+                    {{0, zero, {two, two}, {two, one}}, {1, zero, {two, two}, {two, one}, true}, {-1, two}}}};
+  entry.scalars = init.scalars;
+  entry.outputs = {{"z", fb::DType::F32, {fb::Dim(2, -1), fb::Dim(2, -1)}, {two, two}}};
+  entry.buffer(fb::BufferKind::Derived, 1);
+  entry.buffer(fb::BufferKind::Output, 0);
+  entry.launches = {{{fb::Variant(Root, -1, two, two, one)},
+                     {{0, zero, {two, two}, {two, one}}, {1, zero, {two, two}, {two, one}, true}}}};
+  module.entries = {init, entry};
+  return module;
+}
+
+ModuleSpec stateModule(bool total) {
+  ModuleSpec module;
+  module.symbols = {"t"};
+  module.states = {{"rows", {-1, 0, 2}, 1}};
+  EntrySpec entry{"step"};
+  int32_t t = entry.dim(0, 0), zero = entry.constant(0), one = entry.constant(1), two = entry.constant(2);
+  int32_t length = entry.op(fb::ScalarOp::StateLength), start = entry.mul(length, two), all = entry.add(length, t);
+  entry.inputs = {{"x", fb::DType::F32, {fb::Dim(-1, 0), fb::Dim(2, -1)}}};
+  entry.outputs = {{"sum", fb::DType::F32, {fb::Dim(1, -1), fb::Dim(2, -1)}, {one, two}}};
+  entry.states = {0};
+  entry.stepTokens = t;
+  int32_t x = entry.buffer(fb::BufferKind::Input, 0), sum = entry.buffer(fb::BufferKind::Output, 0);
+  int32_t rows = entry.buffer(fb::BufferKind::State, 0);
+  entry.launches = {{{fb::Variant(Scale, -1, t, two, one)},
+                     {{x, zero, {t, two}, {two, one}}, {rows, start, {t, two}, {two, one}, true}, {-1, one}}},
+                    {{fb::Variant(SumRows, -1, one, two, one)},
+                     {{rows, zero, {all, two}, {two, one}}, {sum, zero, {one, two}, {two, one}, true}}}};
+  if (total) {
+    module.states.push_back({"total", {-1, 2}, -1});
+    entry.states.push_back(1);
+    int32_t fixed = entry.buffer(fb::BufferKind::State, 1);
+    ArgSpec view{fixed, zero, {one, two}, {two, one}, true};
+    entry.launches[1] = {{fb::Variant(Accumulate, -1, one, one, one)}, {{x, zero, {one, two}, {two, one}}, view}};
+    view.written = false;
+    entry.launches.push_back(
+        {{fb::Variant(Scale, -1, one, two, one)}, {view, {sum, zero, {one, two}, {two, one}, true}, {-1, one}}});
+  }
+  module.entries = {entry};
+  return module;
+}
+
+ModuleSpec decodeModule() {
+  ModuleSpec module;
+  module.symbols = {"b"};
+  module.states = {{"kv", {-1, 4, 1}, 1}};
+  EntrySpec entry{"decode"};
+  int32_t rows = entry.dim(0, 0), one = entry.constant(1), zero = entry.constant(0);
+  int32_t length = entry.op(fb::ScalarOp::StateLength);
+  entry.stepTokens = one;
+  entry.states = {0};
+  entry.inputs = {{"ids", fb::DType::I64, {fb::Dim(-1, 0), fb::Dim(1, -1)}, {}, fb::Role::TokenIds}};
+  entry.outputs = {{"next", fb::DType::I64, {fb::Dim(-1, 0), fb::Dim(1, -1)}, {rows, one}, fb::Role::NextToken}};
+  int32_t ids = entry.buffer(fb::BufferKind::Input, 0), next = entry.buffer(fb::BufferKind::Output, 0);
+  entry.launches = {{{fb::Variant(NextToken, -1, rows, one, one)},
+                     {{ids, zero, {rows, one}, {one, one}, false, fb::DType::I64},
+                      {next, zero, {rows, one}, {one, one}, true, fb::DType::I64},
+                      {-1, length}}}};
+  module.entries = {entry};
   return module;
 }
 

@@ -104,7 +104,7 @@ struct ModuleSpec {
   std::vector<ImageSpec> images = {};
 };
 
-enum Kernel { AddRows, Scale, ScaleNegative, SumRows, Accumulate, Root, NoSuchKernel };
+enum Kernel { AddRows, Scale, ScaleNegative, SumRows, Accumulate, Root, NextToken, NoSuchKernel };
 extern const std::vector<std::string> kernelNames;
 
 /// The bytes of a .kmod file.
@@ -139,6 +139,10 @@ public:
   kimi_session *session = nullptr;
 };
 
+/// Session options of the given sizes, or for a device.
+kimi_session_options sized(int64_t maxSeq, int64_t batch = 0, int32_t threads = 0);
+kimi_session_options onDevice(const char *device);
+
 /// A tensor on the elements of `data`.
 kimi_tensor tensor(std::vector<float> &data, std::vector<int64_t> dims);
 kimi_tensor tensor(std::vector<int64_t> &data, std::vector<int64_t> dims);
@@ -148,8 +152,22 @@ inline std::string lastError() { return kimi_last_error(); }
 /// main(x: f32[n, m], y: f32[n, m]) -> (x + y) * 3, by way of an arena buffer.
 ModuleSpec twoLaunchModule();
 
-/// The same for CUDA: its kernels in blocks of threads (see cudaKernels), a cubin and PTX.
+/// A module for CUDA: kernels in blocks of 64 threads (`scale` with a thread for each grid point), a cubin and PTX as
+/// FakeCuda.cpp takes them.
 ModuleSpec cudaModule(ModuleSpec module = twoLaunchModule());
+
+/// main(x: f32[n], k: i64[2]) -> x * k[1], negative for n > 4; n > 100 is refused by a check, n > 50 has no variant.
+ModuleSpec guardedModule();
+
+/// init: packed = w * 2. main() -> sqrt(packed).
+ModuleSpec derivedModule();
+
+/// step(x: f32[t, 2]) -> f32[1, 2]: appends the rows of x to the growing state and returns the sum of all its rows.
+/// With `total`, a fixed state gathers the first row of each step, and is the output instead.
+ModuleSpec stateModule(bool total = false);
+
+/// decode(ids: i64[b, 1]) -> next: i64[b, 1] with a growing state: next = 2 * ids + length. Tokens as roles say.
+ModuleSpec decodeModule();
 
 } // namespace kimi::test
 
