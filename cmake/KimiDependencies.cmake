@@ -1,4 +1,5 @@
 # Every library the project stands on, in one place. Versions are those of Debian 12 (LLVM from its security suite).
+set(ZLIB_USE_STATIC_LIBS ${KIMI_STATIC})      # before LLVM, which looks for zlib too
 find_package(MLIR 22.1 REQUIRED CONFIG)
 find_package(LLVM 22.1 REQUIRED CONFIG)
 find_package(LLD 22.1 REQUIRED CONFIG)
@@ -16,5 +17,9 @@ find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)                 # reads compressed .npz
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.40)  # tokenizer regex
+if(KIMI_STATIC)
+  find_library(PCRE2_ARCHIVE libpcre2-8.a REQUIRED)
+  set_target_properties(PkgConfig::PCRE2 PROPERTIES INTERFACE_LINK_LIBRARIES ${PCRE2_ARCHIVE})
+endif()
 find_program(FLATC flatc REQUIRED)          # flatbuffers-compiler 2.0: the .kmod format
 find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h REQUIRED)

@@ -129,7 +129,7 @@ public:
       return broken(folder, "holds no test_data_set_*");
     }
     Options one = options;
-    one.model = (fs::path(folder) / "model.onnx").string();
+    one.model = options.testModule.empty() ? (fs::path(folder) / "model.onnx").string() : options.testModule;
     if (Status s = open(one, log, model)) {
       return broken(folder, s.message());
     }

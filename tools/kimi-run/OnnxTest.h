@@ -15,10 +15,10 @@ namespace kimi::run {
 /// How a folder's model.onnx becomes a module; the tests put their own here.
 using OpenFunction = std::function<Status(const Options &, std::ostream &log, std::unique_ptr<Model> &)>;
 
-/// Runs each folder of --onnx-test: model.onnx, and test_data_set_<n> with input_<i>.pb and output_<i>.pb. Tensors with
-/// a name go to the port of that name, others to the port at that place; outputs that a set does not give are not
-/// looked at. One line a data set goes to `out`, and "N passed, N failed" at the end.
-/// Mismatch where a value differs, Failure where something could not be run, else Ok.
+/// Runs each folder of --onnx-test: model.onnx (or the module that --module names), and test_data_set_<n> with
+/// input_<i>.pb and output_<i>.pb. Tensors with a name go to the port of that name, others to the port at that place;
+/// outputs that a set does not give are not looked at. One line a data set goes to `out`, and "N passed, N failed" at
+/// the end. Mismatch where a value differs, Failure where something could not be run, else Ok.
 Exit runOnnxTests(const Options &options, std::ostream &out, std::ostream &log, const OpenFunction &open = openModel);
 
 } // namespace kimi::run

@@ -37,8 +37,15 @@ std::optional<std::string> checkOptions(const Options &options) {
   if (!options.onnxTests.empty()) {
     bool other = !options.model.empty() || options.wantsText() || options.wantsArrays() || options.benchmark ||
                  options.describe || options.memory || !options.entry.empty();
-    return other ? std::optional<std::string>("--onnx-test takes folders, and goes with no module or other action")
-                 : std::nullopt;
+    if (other) {
+      return "--onnx-test takes folders, and goes with no module or other action";
+    }
+    return !options.testModule.empty() && options.onnxTests.size() > 1
+               ? std::optional<std::string>("--module is compiled from one model: give --onnx-test one folder")
+               : std::nullopt;
+  }
+  if (!options.testModule.empty()) {
+    return "--module belongs to --onnx-test; name a module to run without it";
   }
   if (options.model.empty()) {
     return "no module: give a .kmod or an .onnx file, or --onnx-test DIR";
@@ -104,6 +111,8 @@ static void addOptions(CLI::App &app, Options &o) {
   app.add_option("--output", o.output, "where outputs go: an .npz, an .npy for a single output, or a folder")
       ->type_name("PATH");
   app.add_option("--onnx-test", o.onnxTests, "run folders in ONNX's own test layout")->type_name("DIR");
+  app.add_option("--module", o.testModule, "the compiled module of --onnx-test's folder, instead of its model.onnx")
+      ->type_name("FILE");
   app.add_option("--rtol", o.rtol, "relative tolerance of --onnx-test (1e-3)")->check(notNegative)->type_name("X");
   app.add_option("--atol", o.atol, "absolute tolerance of --onnx-test (1e-7)")->check(notNegative)->type_name("X");
   app.add_option("--rnorm", o.rnorm, "instead of both: |got - expected| / |expected|, over all of an output")

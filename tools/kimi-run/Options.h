@@ -22,6 +22,7 @@ enum class Exit { Ok = 0, Failure = 1, Usage = 2, Mismatch = 3 };
 struct Options {
   std::string model; ///< A .kmod or an .onnx.
   std::vector<std::string> onnxTests;
+  std::string testModule; ///< Compiled already, for the only folder of onnxTests.
 
   // Text.
   std::optional<std::string> prompt;

@@ -65,13 +65,14 @@ protected:
     write(set(0) / file, proto);
   }
 
-  Exit run() {
+  Exit run(const std::string &module = "") {
     Options options;
     options.onnxTests = {folder.string()};
+    options.testModule = module;
     options.atol = 1e-3;
     std::ostringstream out, log;
     Exit code = runOnnxTests(options, out, log, [&](const Options &one, std::ostream &, std::unique_ptr<Model> &model) {
-      EXPECT_EQ(one.model, (folder / "model.onnx").string());
+      EXPECT_EQ(one.model, module.empty() ? (folder / "model.onnx").string() : module);
       return Model::load((folder / "model.kmod").string(), "", model);
     });
     lines = out.str();
@@ -89,6 +90,11 @@ TEST_F(OnnxTest, ByPlaceAndByName) {
   logits("logits", 1e-4f);
   EXPECT_EQ(run(), Exit::Ok) << lines;
   EXPECT_NE(lines.find("max abs 0.0001"), std::string::npos) << lines;
+}
+
+TEST_F(OnnxTest, ACompiledModule) {
+  EXPECT_EQ(run((folder / "model.kmod").string()), Exit::Ok) << lines;
+  EXPECT_NE(lines.find("1 passed, 0 failed"), std::string::npos) << lines;
 }
 
 TEST_F(OnnxTest, DifferencesAreAMismatch) {

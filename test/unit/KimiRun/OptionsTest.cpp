@@ -110,6 +110,8 @@ TEST(Options, Mistakes) {
   expectUsageError({"m.kmod", "--benchmark", "--output", "o.npz"}, "--output");
   expectUsageError({"m.kmod", "--prompt", "x", "--threads", "-1"}, "--threads");
   expectUsageError({"--onnx-test", "d", "--prompt", "x"}, "--onnx-test");
+  expectUsageError({"--onnx-test", "d", "e", "--module", "m.kmod"}, "give --onnx-test one folder");
+  expectUsageError({"--module", "m.kmod", "--benchmark"}, "--module belongs to --onnx-test");
   expectUsageError({"--onnx-test", "d", "--rtol", "-1"}, "--rtol");
   expectUsageError({"--onnx-test", "d", "--rnorm", "-1"}, "--rnorm");
   expectUsageError({"m.onnx", "--prompt", "x", "--precision", "int8"}, "--precision");
