@@ -114,6 +114,34 @@ KernelWriter::KernelWriter(HostContext &context, Operation *host)
 
 void KernelWriter::abandon() { kernel.erase(); }
 
+void KernelWriter::setThreads(int64_t threads) {
+  kernel.setThreads(threads);
+  aligned = true;
+}
+
+/// The largest power of two, up to `limit`, that divides every value of `dim`.
+static int64_t divisorOf(const SymbolicDim &dim, int64_t limit) {
+  for (const auto &[monomial, coefficient] : dim.terms()) {
+    while (coefficient % limit != 0) {
+      limit /= 2;
+    }
+  }
+  return limit;
+}
+
+void KernelWriter::promiseAlignment(Value argument, const ViewLayout &layout) {
+  constexpr int64_t widest = 16; // bytes of the widest load, and what a tensor map asks for
+  Type element = cast<MemRefType>(argument.getType()).getElementType();
+  int64_t bytes = element.isIndex() ? 8 : std::max<int64_t>(element.getIntOrFloatBitWidth() / 8, 1);
+  int64_t elements = divisorOf(layout.offset, std::max<int64_t>(widest / bytes, 1));
+  for (auto [size, stride] : llvm::zip(layout.sizes, layout.strides)) {
+    if (!stride.isConstant() && !size.is(1)) {
+      elements = divisorOf(stride, elements);
+    }
+  }
+  alignments[argument] = elements * bytes;
+}
+
 Value KernelWriter::addArgument(unsigned position, Type type) {
   return kernel.getBody().front().insertArgument(position, type, location);
 }
@@ -131,6 +159,7 @@ Value KernelWriter::input(Value tensor) {
   Type elementType = cast<RankedTensorType>(tensor.getType()).getElementType();
   Value argument = addArgument(inputTensors.size(), layout->memrefType(elementType));
   inputTensors.push_back(tensor);
+  promiseAlignment(argument, *layout);
   imported[tensor] = argument;
   return argument;
 }
@@ -141,8 +170,9 @@ Value KernelWriter::state(Value state, const SymbolicDim &batch) {
     return it->second;
   }
   Type elementType = cast<StateType>(state.getType()).getShape().getElementType();
-  Type type = context.layouts.ofState(state, batch).memrefType(elementType);
-  Value argument = addArgument(inputTensors.size() + stateValues.size(), type);
+  ViewLayout layout = context.layouts.ofState(state, batch);
+  Value argument = addArgument(inputTensors.size() + stateValues.size(), layout.memrefType(elementType));
+  promiseAlignment(argument, layout);
   stateValues.push_back(state);
   imported[state] = argument;
   return argument;
@@ -160,7 +190,9 @@ Value KernelWriter::result(RankedTensorType type, ArrayRef<SymbolicDim> sizes) {
   }
   unsigned position = inputTensors.size() + stateValues.size() + resultTypes.size();
   resultTypes.push_back(type);
-  return addArgument(position, layout.memrefType(type.getElementType()));
+  Value argument = addArgument(position, layout.memrefType(type.getElementType()));
+  promiseAlignment(argument, layout);
+  return argument;
 }
 
 Value KernelWriter::constant(int64_t value) { return arith::ConstantIndexOp::create(builder, location, value); }
@@ -250,6 +282,12 @@ FlatSymbolRefAttr KernelWriter::finish(StringRef stem) {
   builder.setInsertionPointToEnd(&block);
   tile::ReturnOp::create(builder, location);
   kernel.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), {}));
+  for (BlockArgument argument : block.getArguments()) {
+    auto it = alignments.find(argument);
+    if (aligned && it != alignments.end()) {
+      kernel.setArgAttr(argument.getArgNumber(), tile::KernelOp::kAlignAttrName, builder.getI64IntegerAttr(it->second));
+    }
+  }
   return context.pool.add(kernel, stem);
 }
 

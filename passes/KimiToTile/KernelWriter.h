@@ -52,6 +52,9 @@ struct HostContext {
 class KernelWriter {
 public:
   KernelWriter(HostContext &context, mlir::Operation *host);
+  /// Threads of a block on a GPU. Promises the alignment of buffers as well: those of a GPU start at multiples of 256
+  /// bytes.
+  void setThreads(int64_t threads);
   /// The kernel has no use: removes it.
   void abandon();
 
@@ -86,6 +89,7 @@ public:
 
 private:
   mlir::Value addArgument(unsigned position, mlir::Type type);
+  void promiseAlignment(mlir::Value argument, const ViewLayout &layout);
 
   HostContext &context;
   mlir::Operation *host;
@@ -96,6 +100,8 @@ private:
   llvm::SmallVector<mlir::RankedTensorType> resultTypes;
   llvm::SmallVector<SymbolicDim> resultDims, scalarValues;
   std::map<std::string, mlir::Value> scalarArguments;
+  llvm::DenseMap<mlir::Value, int64_t> alignments; // bytes, of buffers
+  bool aligned = false;
   llvm::DenseMap<mlir::Value, mlir::Value> imported;
 };
 

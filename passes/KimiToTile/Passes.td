@@ -119,6 +119,73 @@ def KimiScheduleAttention : Pass<"kimi-schedule-attention", "mlir::ModuleOp"> {
                            "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
 }
 
+def KimiScheduleLinearGpu : Pass<"kimi-schedule-linear-gpu", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.fused_linear for a GPU";
+  let description = [{
+    A block of the grid computes TM rows by TN columns: a pipeline over K loads tiles of x and of the weight to shared
+    memory and multiplies them; the norm and the epilogue run on the accumulators. Weights are rows [N, K'], K' being K
+    rounded up to 16 bytes (transposed, scaled and padded once, when weights are loaded; a stored [N, K] with aligned rows
+    is read as it is), for many rows and for few alike: every load is aligned, whatever N is. The norm is folded: the weight is scaled by gamma when it is
+    loaded, rows of x are multiplied as they come, their statistics are taken from the tiles on the way, and the epilogue
+    subtracts mean times the sums of the weight's rows and multiplies with the reciprocal deviation.
+
+    TM, TN and the rest follow from a model of a block's time (GpuSchedule.cpp) for each range of M; guards choose. Up to
+    four rows read the weights where they multiply them (`_m1`, `_m4`). Where the grid is smaller than the GPU, the sum
+    over K is split: one launch writes partial sums (`_part`), the next adds them up in a fixed order (`_sum`).
+
+    Left to the reference lowering, with a remark: dynamic K or N, element types other than f32, bf16 and f16.
+
+    Before: `%y = kimi.fused_linear %x, %w norm layer(%g, %b) eps 1.0e-5 ... { ... }`
+
+    After:
+    ```mlir
+    %r = linalg.generic ins(%w, %g : tensor<768x2304xf32>, tensor<768xf32>) ... -> tensor<2304x768xf32>
+    %y = kimi.dispatch [@linear_768x2304_layer_m1, .., @linear_768x2304_layer] guards(..) ... ins(%x, %r, %sums, ..)
+    ```
+    Numeric effect: reassociates sums over K; the norm is applied after the product.
+  }];
+  let options = [Option<"sm", "sm", "int64_t", "90", "compute capability times ten">,
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "0", "SMs of the device; 0: the usual number">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "fused_linear ops that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
+def KimiScheduleAttentionGpu : Pass<"kimi-schedule-attention-gpu", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.attention for a GPU";
+  let description = [{
+    A block of the grid computes a block of queries of one head: an online softmax in fp32 over blocks of keys, which a
+    pipeline loads to shared memory. Blocks of keys past the diagonal are skipped, those that every query sees are not
+    compared, blocks with the most keys start first. For one query (`_t1`) the rows of a block are the heads that share a
+    key head. Heads of up to 256 channels, widths of values of their own, grouped heads, masks, a cap.
+
+    `kimi.cache_append` of keys and values that only feed the attention are done by its kernel (`_append`): it reads the
+    rows that are held from the state and this step's from where they were computed, and copies them into the state.
+    A result that is only transposed to [B, T, H, D] is written in that order.
+
+    Left to the reference lowering, with a remark: dynamic channels, more than 256 channels, element types other than
+    f32, bf16 and f16.
+
+    Before:
+    ```mlir
+    %ks = kimi.cache_append %keys, %k at %past ...
+    %vs = kimi.cache_append %values, %v at %past ...
+    %o = kimi.attention %q, %ks, %vs causal scale 0.125 : ...
+    ```
+    After: `%o = kimi.dispatch [@attention_d64_causal_append_t1, ..] grid(...) ins(%q, %k, %v : ...) states(%keys, %values : ..) scalars(%past)`
+
+    Numeric effect: reassociates sums over keys and channels; exponents are taken as powers of 2.
+  }];
+  let options = [Option<"sm", "sm", "int64_t", "90", "compute capability times ten">,
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "0", "SMs of the device; 0: the usual number">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "attention ops that became kernels">,
+                    Statistic<"numAppends", "appends", "cache_append ops done by attention kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
 def KimiPrintPlan : Pass<"kimi-print-plan", "mlir::ModuleOp"> {
   let summary = "print the plan of the host functions";
   let description = [{

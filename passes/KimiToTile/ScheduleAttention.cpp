@@ -6,12 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "passes/KimiToTile/HostViews.h"
+#include "passes/KimiToTile/AttentionProblem.h"
 #include "passes/KimiToTile/Passes.h"
 #include "passes/KimiToTile/TileBuilder.h"
 #include <limits>
@@ -30,18 +29,11 @@ struct AttentionSchedule {
   int64_t queries, keys;
 };
 constexpr AttentionSchedule kManyQueries = {48, 64}, kOneQuery = {1, 128};
-
-/// What the kernel reads and writes, on the host.
-struct Problem {
-  AttentionOp op;
-  Value mask;               // additive; null without one
-  RankedTensorType type;    // of the result as it is stored
-  bool tokensFirst = false; // stored as [B, T, H, D]
-};
+constexpr int64_t kMaxChannels = 512;
 
 class AttentionKernel {
 public:
-  AttentionKernel(HostContext &context, Problem &problem, AttentionSchedule schedule)
+  AttentionKernel(HostContext &context, AttentionProblem &problem, AttentionSchedule schedule)
       : context(context), p(problem), s(schedule), writer(context, problem.op), t(writer), b(writer.body()),
         loc(writer.loc()) {
     depth = cast<RankedTensorType>(p.op.getK().getType()).getDimSize(3);
@@ -217,7 +209,7 @@ private:
   }
 
   HostContext &context;
-  Problem &p;
+  AttentionProblem &p;
   AttentionSchedule s;
   KernelWriter writer;
   TileBuilder t;
@@ -228,35 +220,6 @@ private:
   Value first, batchIndex, head, keyHead, count, past, upper;
   Value query, acc, top, sum, newTop, factor, partial, score, keyTile, valueTile, maskTile;
 };
-
-/// A boolean mask as what is added to the scores: 0 or -inf.
-Value additiveMask(HostContext &context, AttentionOp op) {
-  Value mask = op.getMask();
-  if (!mask || !cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1)) {
-    return mask;
-  }
-  OpBuilder b(op);
-  Location loc = op.getLoc();
-  auto type = RankedTensorType::get(cast<RankedTensorType>(mask.getType()).getShape(), b.getF32Type());
-  SmallVector<Value> dynamic;
-  for (auto [axis, size] : llvm::enumerate(context.scalars.shape(mask))) {
-    if (type.isDynamicDim(axis)) {
-      dynamic.push_back(context.scalars.materialize(b, loc, size));
-    }
-  }
-  Value empty = tensor::EmptyOp::create(b, loc, type, dynamic);
-  AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
-  SmallVector<utils::IteratorType> iterators(type.getRank(), utils::IteratorType::parallel);
-  auto generic = linalg::GenericOp::create(
-      b, loc, TypeRange(type), ValueRange(mask), ValueRange(empty), ArrayRef<AffineMap>{identity, identity}, iterators,
-      [](OpBuilder &nested, Location at, ValueRange args) {
-        Value zero = arith::ConstantOp::create(nested, at, nested.getF32FloatAttr(0.0f));
-        Value hidden =
-            arith::ConstantOp::create(nested, at, nested.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
-        linalg::YieldOp::create(nested, at, arith::SelectOp::create(nested, at, args[0], zero, hidden).getResult());
-      });
-  return generic.getResult(0);
-}
 
 struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiScheduleAttention> {
   void runOnOperation() override {
@@ -282,62 +245,20 @@ struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiSchedul
     }
   }
 
-  static bool isKnownFloat(Type element) { return element.isF32() || element.isBF16() || element.isF16(); }
-
   std::string whyNot(AttentionOp op) {
-    for (Value value : {op.getQ(), op.getK(), op.getV()}) {
-      auto type = cast<RankedTensorType>(value.getType());
-      if (!isKnownFloat(type.getElementType())) {
-        return "there is no kernel for operands that are not f32, bf16 or f16";
-      }
-      if (type.isDynamicDim(3)) {
-        return "the number of channels is not known";
-      }
-      if (type.getDimSize(3) == 0 || type.getDimSize(3) > 512) {
-        return "heads of " + std::to_string(type.getDimSize(3)) + " channels do not fit a block";
+    std::string obstacle = whyNotAttention(op);
+    for (Value value : {op.getQ(), op.getV()}) {
+      int64_t channels = cast<RankedTensorType>(value.getType()).getDimSize(3);
+      if (obstacle.empty() && channels > kMaxChannels) {
+        obstacle = "heads of " + std::to_string(channels) + " channels do not fit a block";
       }
     }
-    if (!isKnownFloat(cast<RankedTensorType>(op.getType()).getElementType())) {
-      return "there is no kernel for results that are not f32, bf16 or f16";
-    }
-    if (op.getMask()) {
-      Type element = cast<RankedTensorType>(op.getMask().getType()).getElementType();
-      if (!isKnownFloat(element) && !element.isInteger(1)) {
-        return "there is no kernel for masks that are neither boolean nor f32, bf16 or f16";
-      }
-    }
-    return {};
+    return obstacle;
   }
 
   LogicalResult schedule(HostContext &context, AttentionOp op) {
-    for (OpOperand &operand : op->getOpOperands()) {
-      if (failed(context.layouts.of(operand.get()))) { // a reshape of memory with gaps
-        operand.set(copyBefore(context, op, operand.get()));
-      }
-    }
-    Problem p;
-    p.op = op;
-    p.mask = additiveMask(context, op);
-    p.type = cast<RankedTensorType>(op.getType());
-    linalg::TransposeOp transpose;
-    if (op.getResult().hasOneUse()) {
-      transpose = dyn_cast<linalg::TransposeOp>(*op.getResult().getUsers().begin());
-      if (transpose && transpose.getPermutation() == ArrayRef<int64_t>{0, 2, 1, 3}) {
-        p.type = cast<RankedTensorType>(transpose->getResult(0).getType());
-        p.tokensFirst = true;
-      } else {
-        transpose = nullptr;
-      }
-    }
-    auto qType = cast<RankedTensorType>(op.getQ().getType()), vType = cast<RankedTensorType>(op.getV().getType());
-    std::string stem = "attention_d" + std::to_string(qType.getDimSize(3));
-    if (vType.getDimSize(3) != qType.getDimSize(3)) {
-      stem += "_v" + std::to_string(vType.getDimSize(3));
-    }
-    if (Type element = cast<RankedTensorType>(op.getK().getType()).getElementType(); !element.isF32()) {
-      stem += element.isBF16() ? "_bf16" : "_f16";
-    }
-    stem += std::string(op.getCausal() ? "_causal" : "") + (op.getMask() ? "_mask" : "");
+    AttentionProblem p(context, op, /*fuseAppends=*/false);
+    std::string stem = attentionStem(op);
     SymbolicDim queries = context.scalars.shape(op.getQ())[2];
     std::optional<int64_t> fixed = queries.getConstant();
     SmallVector<KernelWriter::Variant> variants;
@@ -358,12 +279,7 @@ struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiSchedul
       return failure();
     }
     Value result = kernel->getWriter().dispatch(variants).getResult(0);
-    if (transpose) {
-      context.replace(transpose, result);
-      context.dead.insert(context.dead.end() - 1, op); // erased after its user
-    } else {
-      context.replace(op, result);
-    }
+    p.replace(context, result);
     return success();
   }
 };

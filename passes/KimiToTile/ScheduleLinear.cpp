@@ -11,8 +11,8 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "passes/Kimi/Reference.h"
 #include "passes/KimiToTile/HostViews.h"
+#include "passes/KimiToTile/LinearProblem.h"
 #include "passes/KimiToTile/LinearSchedule.h"
 #include "passes/KimiToTile/Passes.h"
 #include "passes/KimiToTile/TileBuilder.h"
@@ -27,55 +27,18 @@ using namespace mlir;
 using namespace kimi;
 
 namespace {
-/// An extra of the epilogue as a matrix: [M|1, N|1].
-struct Extra {
-  Value matrix;
-  bool perRow, perColumn;
+/// With the weight in panels: [ceil(N/P), K, P].
+struct Problem : LinearProblem {
+  Problem(HostContext &context, FusedLinearOp op, int64_t panel) : LinearProblem(context, op), panel(panel) {
+    OpBuilder b(op);
+    auto type = RankedTensorType::get({static_cast<int64_t>(llvm::divideCeil(n, panel)), k, panel},
+                                      cast<RankedTensorType>(op.getW().getType()).getElementType());
+    packed = PackWeightOp::create(b, op.getLoc(), type, op.getW(), b.getI64IntegerAttr(panel),
+                                  op.getTranspose() ? b.getUnitAttr() : UnitAttr());
+  }
+  Value packed;
+  int64_t panel;
 };
-
-/// The operands of a fused_linear as matrices.
-struct Problem {
-  FusedLinearOp op;
-  Value x, packed, gamma, beta; // [M, K], [ceil(N/P), K, P], [1, K]
-  SmallVector<Extra> extras;
-  int64_t k, n, panel;
-  SymbolicDim m;
-};
-
-/// Broadcasts `extra`, read through `map` (dims of y to its dims), to the whole of y.
-Value broadcastExtra(HostContext &context, FusedLinearOp op, Value extra, AffineMap map) {
-  OpBuilder b(op);
-  auto type = RankedTensorType::get(cast<RankedTensorType>(op.getType()).getShape(),
-                                    cast<RankedTensorType>(extra.getType()).getElementType());
-  SmallVector<Value> dynamic;
-  for (auto [axis, size] : llvm::enumerate(context.scalars.shape(op.getResult()))) {
-    if (type.isDynamicDim(axis)) {
-      dynamic.push_back(context.scalars.materialize(b, op.getLoc(), size));
-    }
-  }
-  Value empty = tensor::EmptyOp::create(b, op.getLoc(), type, dynamic);
-  SmallVector<utils::IteratorType> iterators(type.getRank(), utils::IteratorType::parallel);
-  auto generic = linalg::GenericOp::create(
-      b, op.getLoc(), TypeRange(type), ValueRange(extra), ValueRange(empty),
-      ArrayRef<AffineMap>{map, b.getMultiDimIdentityMap(type.getRank())}, iterators,
-      [](OpBuilder &nested, Location at, ValueRange args) { linalg::YieldOp::create(nested, at, args[0]); });
-  return generic.getResult(0);
-}
-
-Extra asExtra(HostContext &context, FusedLinearOp op, Value extra, AffineMap map) {
-  auto type = cast<RankedTensorType>(extra.getType());
-  unsigned rank = map.getNumDims();
-  if (map.isIdentity()) {
-    return {asMatrix(context, op, extra), true, true};
-  }
-  if (map.getNumResults() == 1 && map.getResult(0) == getAffineDimExpr(rank - 1, op.getContext())) {
-    return {asMatrix(context, op, extra), false, true};
-  }
-  if (type.getRank() == 0) {
-    return {asMatrix(context, op, extra), false, false};
-  }
-  return {asMatrix(context, op, broadcastExtra(context, op, extra, map)), true, true};
-}
 
 class LinearKernel {
 public:
@@ -92,7 +55,7 @@ public:
     Value x = writer.input(p.x), w = writer.input(p.packed);
     Value gamma = p.gamma ? writer.input(p.gamma) : Value(), beta = p.beta ? writer.input(p.beta) : Value();
     SmallVector<Value> extras;
-    for (Extra &extra : p.extras) {
+    for (LinearExtra &extra : p.extras) {
       extras.push_back(writer.input(extra.matrix));
     }
     if (!x || !w || (p.gamma && !gamma) || (p.beta && !beta) || llvm::is_contained(extras, Value())) {
@@ -192,32 +155,15 @@ private:
   }
 
   void epilogue(Value acc, ArrayRef<Value> extras, Value firstRow, Value firstColumn) {
-    Block &region = p.op.getEpilogue().front();
-    SmallVector<Value> tiles{acc};
+    SmallVector<Value> tiles;
     Value zero = writer.constant(0);
     for (auto [source, extra] : llvm::zip(extras, p.extras)) {
-      Type element = cast<MemRefType>(source.getType()).getElementType();
-      Value tile =
-          t.alloc(extra.perRow ? s.rows : 1, extra.perColumn ? s.columns : 1, tile::SpaceKind::shared, element);
+      Value tile = t.shared(extra.perRow ? s.rows : 1, extra.perColumn ? s.columns : 1,
+                            cast<MemRefType>(source.getType()).getElementType());
       t.load(tile, source, {extra.perRow ? firstRow : zero, extra.perColumn ? firstColumn : zero}, {0, 1});
       tiles.push_back(tile);
     }
-    // The store rounds to the type of y; a conversion that ends the epilogue is left to it.
-    Value last = region.getTerminator()->getOperand(0);
-    if (auto round = last.getDefiningOp<arith::TruncFOp>(); round && round.getIn().getType().isF32()) {
-      last = round.getIn();
-    }
-    if (last == region.getArgument(0)) {
-      return;
-    }
-    t.map(tiles, acc, [&](ValueRange values) {
-      IRMapping mapping;
-      mapping.map(region.getArguments(), values);
-      for (Operation &op : region.without_terminator()) {
-        b.clone(op, mapping)->setLoc(loc);
-      }
-      return castFloat(b, loc, mapping.lookupOrDefault(last), b.getF32Type());
-    });
+    buildEpilogue(t, p.op, acc, {}, {}, tiles);
   }
 
   Problem &p;
@@ -266,22 +212,12 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
   }
 
   std::string whyNot(FusedLinearOp op) {
+    std::string obstacle = whyNotLinear(op);
+    if (!obstacle.empty()) {
+      return obstacle;
+    }
     auto w = cast<RankedTensorType>(op.getW().getType());
-    if (!w.hasStaticShape()) {
-      return "the weight has a dynamic extent";
-    }
-    SmallVector<Value> values(op->getOperands());
-    values.push_back(op.getResult());
-    for (Value value : values) {
-      Type element = cast<RankedTensorType>(value.getType()).getElementType();
-      if (!element.isF32() && !element.isBF16() && !element.isF16()) {
-        return "there is no kernel for operands and results that are not f32, bf16 or f16";
-      }
-    }
     int64_t k = w.getDimSize(op.getTranspose() ? 1 : 0);
-    if (w.getNumElements() == 0) {
-      return "the weight is empty";
-    }
     if (rowsThatFit(op, k, kManyRows.rows, op.getNorm() != NormKind::none) == 0) {
       return "its rows of " + std::to_string(k) + " elements are too long to be normalised within a block";
     }
@@ -289,48 +225,10 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
   }
 
   LogicalResult schedule(HostContext &context, FusedLinearOp op) {
-    Problem p;
-    p.op = op;
-    p.panel = panel;
-    auto w = cast<RankedTensorType>(op.getW().getType());
-    p.k = w.getDimSize(op.getTranspose() ? 1 : 0);
-    p.n = w.getDimSize(op.getTranspose() ? 0 : 1);
-    OpBuilder b(op);
-    auto packed =
-        RankedTensorType::get({static_cast<int64_t>(llvm::divideCeil(p.n, panel)), p.k, panel}, w.getElementType());
-    p.packed = PackWeightOp::create(b, op.getLoc(), packed, op.getW(), b.getI64IntegerAttr(panel),
-                                    op.getTranspose() ? b.getUnitAttr() : UnitAttr());
-    p.x = asMatrix(context, op, op.getX());
-    p.m = context.scalars.shape(p.x)[0];
-    p.gamma = op.getGamma() ? asMatrix(context, op, op.getGamma()) : Value();
-    p.beta = op.getBeta() ? asMatrix(context, op, op.getBeta()) : Value();
-    for (auto [extra, map] : llvm::zip(op.getExtras(), op.getExtraMaps().getAsValueRange<AffineMapAttr>())) {
-      p.extras.push_back(asExtra(context, op, extra, map));
-    }
-    return emit(context, p);
-  }
-
-  LogicalResult emit(HostContext &context, Problem &p) {
-    bool norm = p.op.getNorm() != NormKind::none;
+    Problem p(context, op, panel);
     LinearSchedule many = kManyRows;
-    many.rows = rowsThatFit(p.op, p.k, many.rows, norm);
-    std::string stem = "linear_" + std::to_string(p.k) + "x" + std::to_string(p.n);
-    if (Type element = cast<RankedTensorType>(p.op.getW().getType()).getElementType(); !element.isF32()) {
-      stem += element.isBF16() ? "_bf16" : "_f16";
-    }
-    if (norm) {
-      stem += "_" + stringifyNormKind(p.op.getNorm()).str();
-    }
-    llvm::SmallSetVector<StringRef, 4> names;
-    for (Operation &inner : p.op.getEpilogue().front().without_terminator()) {
-      bool isPlain = isa<arith::ConstantOp, arith::ExtFOp, arith::TruncFOp>(inner);
-      if (!isPlain && names.size() < 4) {
-        names.insert(inner.getName().stripDialect());
-      }
-    }
-    for (StringRef name : names) {
-      stem += "_" + name.str();
-    }
+    many.rows = rowsThatFit(op, p.k, many.rows, p.hasNorm());
+    std::string stem = linearStem(op);
     struct Choice {
       LinearSchedule schedule;
       SymbolicDim guard;

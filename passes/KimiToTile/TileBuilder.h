@@ -12,10 +12,12 @@
 
 namespace kimi {
 
-/// Builds tiles of f32 and what is done to them, at the insertion point of a kernel writer.
+/// Builds tiles (of f32 unless a type is given) and what is done to them, at the insertion point of a kernel writer.
 class TileBuilder {
 public:
   explicit TileBuilder(KernelWriter &writer) : b(writer.body()), loc(writer.loc()) {}
+  mlir::OpBuilder &builder() { return b; }
+  mlir::Location location() const { return loc; }
 
   mlir::Value alloc(int64_t rows, int64_t columns, tile::SpaceKind space, mlir::Type type = {}) {
     auto attribute = tile::SpaceKindAttr::get(b.getContext(), space);
@@ -23,8 +25,12 @@ public:
                                        attribute);
     return tile::AllocOp::create(b, loc, shape);
   }
-  mlir::Value shared(int64_t rows, int64_t columns) { return alloc(rows, columns, tile::SpaceKind::shared); }
-  mlir::Value fragment(int64_t rows, int64_t columns) { return alloc(rows, columns, tile::SpaceKind::fragment); }
+  mlir::Value shared(int64_t rows, int64_t columns, mlir::Type type = {}) {
+    return alloc(rows, columns, tile::SpaceKind::shared, type);
+  }
+  mlir::Value fragment(int64_t rows, int64_t columns, mlir::Type type = {}) {
+    return alloc(rows, columns, tile::SpaceKind::fragment, type);
+  }
   void load(mlir::Value tile, mlir::Value source, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> dims) {
     tile::LoadOp::create(b, loc, tile, source, offsets, b.getDenseI64ArrayAttr(dims), b.getF32FloatAttr(0.0f));
   }
@@ -47,6 +53,22 @@ public:
     b.setInsertionPointToStart(block);
     mlir::Value value = fn(block->getArguments());
     tile::YieldOp::create(b, loc, value);
+  }
+  /// acc += a . b^T, b being [N, K].
+  void multiplyTransposed(mlir::Value acc, mlir::Value a, mlir::Value bTile, bool tf32 = false) {
+    tile::MmaOp::create(b, loc, acc, a, bTile, /*transpose_b=*/true, /*panels=*/false, tf32);
+  }
+  /// acc += a . b, b being [K, N].
+  void multiply(mlir::Value acc, mlir::Value a, mlir::Value bTile, bool tf32 = false) {
+    tile::MmaOp::create(b, loc, acc, a, bTile, /*transpose_b=*/false, /*panels=*/false, tf32);
+  }
+  /// For each k of [lower, upper) by step: `loads(k)` fills the buffers, `compute(k)` uses them.
+  void pipeline(mlir::Value lower, mlir::Value upper, mlir::Value step, mlir::ValueRange buffers, int64_t stages,
+                llvm::function_ref<void(mlir::Value)> loads, llvm::function_ref<void(mlir::Value)> compute) {
+    tile::PipelineOp::create(
+        b, loc, lower, upper, step, buffers, stages,
+        [&](mlir::OpBuilder &, mlir::Location, mlir::Value k) { loads(k); },
+        [&](mlir::OpBuilder &, mlir::Location, mlir::Value k) { compute(k); });
   }
   void reduce(tile::ReduceKind kind, mlir::Value input, mlir::Value out, bool accumulate = false) {
     tile::ReduceOp::create(b, loc, kind, input, out, /*axis=*/uint64_t(1), accumulate);

@@ -35,20 +35,19 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
 
 std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   std::vector<Phase> phases;
-  if (options.cuda) {
-    if (!options.reference) {
-      phases.push_back({"schedule", "kimi-lower-to-reference{remark-unscheduled=true},canonicalize,cse"});
-    }
-    phases.push_back({"outline", "kimi-generalize-tensor-ops,kimi-materialize-views,"
-                                 "kimi-outline-generic{task-work=1},canonicalize,cse"});
-    return phases;
+  std::string lower = std::string("kimi-lower-to-reference") + (options.cuda ? "{remark-unscheduled=true}" : "");
+  std::string schedules;
+  if (options.gpuSchedules > 0) {
+    std::string sm = "{sm=" + std::to_string(options.gpuSchedules) + "}";
+    schedules = "kimi-schedule-linear-gpu" + sm + ",kimi-schedule-attention-gpu" + sm + ",";
+  } else if (!options.cuda) {
+    schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) + "},kimi-schedule-attention,";
   }
   if (!options.reference) {
-    phases.push_back({"schedule", "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
-                                      "},kimi-schedule-attention,kimi-lower-to-reference,canonicalize,cse"});
+    phases.push_back({"schedule", schedules + lower + ",canonicalize,cse"});
   }
-  phases.push_back(
-      {"outline", "kimi-generalize-tensor-ops,kimi-materialize-views,kimi-outline-generic,canonicalize,cse"});
+  phases.push_back({"outline", std::string("kimi-generalize-tensor-ops,kimi-materialize-views,kimi-outline-generic") +
+                                   (options.cuda ? "{task-work=1}" : "") + ",canonicalize,cse"});
   return phases;
 }
 

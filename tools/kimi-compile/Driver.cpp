@@ -118,6 +118,7 @@ static std::string hashSource(const CompileOptions &options) {
   hash.update(options.reference ? "reference" : "kernels");
   hash.update(options.precision);
   hash.update(options.target);
+  hash.update(std::to_string(options.gpuSchedules));
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
@@ -245,6 +246,7 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   backend->set(pipeline);
   pipeline.reference = options.reference;
   pipeline.precision = options.precision;
+  pipeline.gpuSchedules = options.gpuSchedules;
   pipeline.deriveDecode = options.deriveDecode;
   if (failed(runPhases(module, graphPhases(pipeline), progress))) {
     return failure();

@@ -60,6 +60,9 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   static cl::opt<bool> bake("bake", cl::desc("Put the bytes of external weights into the module"), cl::cat(category));
   static cl::opt<std::string> listOps("list-ops", cl::desc("Print the ONNX operators that are accepted: markdown"),
                                       cl::value_desc("format"), cl::cat(category));
+  static cl::opt<int64_t> schedules(
+      "gpu-schedules", cl::desc("Use the schedules of a GPU of this compute capability (90 for 9.0) on any target"),
+      cl::value_desc("sm"), cl::init(0), cl::Hidden, cl::cat(category));
   static cl::opt<bool> verbose("v", cl::desc("Print remarks: what was recognised, what was refused and why"),
                                cl::cat(category));
   static cl::opt<bool> locations("locations", cl::desc("Print node and value names as locations of the IR"),
@@ -120,6 +123,7 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   options.cpu = cpu;
   options.precision = precision;
   options.ptxas = ptxas;
+  options.gpuSchedules = schedules;
   options.reference = reference;
   options.deriveDecode = !noDecode;
   options.bake = bake;

@@ -1,0 +1,88 @@
+//===- AttentionGpuKernel.h - tile kernels of an attention for GPUs
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_KIMITOTILE_ATTENTIONGPUKERNEL_H
+#define KIMI_PASSES_KIMITOTILE_ATTENTIONGPUKERNEL_H
+
+#include "passes/KimiToTile/AttentionProblem.h"
+#include "passes/KimiToTile/GpuSchedule.h"
+#include "passes/KimiToTile/TileBuilder.h"
+
+namespace kimi {
+
+/// What the rows of a block are: queries of one head, or, for one query, the heads that share a key head.
+enum class AttentionRows { queries, heads };
+
+/// Writes one variant: an online softmax in fp32, with powers of two, over blocks of keys (Dao 2023, algorithm 1).
+class AttentionGpuKernel {
+public:
+  AttentionGpuKernel(HostContext &context, AttentionProblem &problem, const AttentionTile &tile, AttentionRows rows);
+  mlir::FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard);
+  KernelWriter &getWriter() { return writer; }
+
+private:
+  /// Keys and values that lie together: rows [0, count) of a buffer are keys base, base + 1, ..
+  struct Segment {
+    mlir::Value keys, values, count, base;
+    int64_t step;   // keys of a step
+    bool pipelined; // false: a few keys, loaded as they are used
+  };
+
+  bool importArguments();
+  void place();
+  void buildTiles();
+  llvm::SmallVector<Segment> segments();
+  void run(const Segment &segment);
+  /// Tiles of a step; segments with equal steps share them.
+  struct StepTiles {
+    int64_t keys;
+    bool pipelined;
+    mlir::Value key, value, score, weights, mask; // weights: the scores as they are multiplied with values
+  };
+
+  const StepTiles &stepTiles(const Segment &segment);
+  void loadKeys(const Segment &segment, const StepTiles &tiles, mlir::Value at);
+  void step(const Segment &segment, const StepTiles &tiles, mlir::Value at);
+  void maskScores(const Segment &segment, const StepTiles &tiles, mlir::Value at);
+  /// The axis of the mask that the rows of a block run along, and whether it differs between them.
+  std::pair<int64_t, bool> maskRows();
+  void append();
+  void finish();
+  mlir::Value firstRowsOf(mlir::Value buffer, mlir::Value count);
+  mlir::Value ownHeads(mlir::Value buffer, int64_t headAxis, int64_t channels);
+
+  mlir::Value sub(mlir::Value a, mlir::Value c) { return mlir::arith::SubFOp::create(b, loc, a, c); }
+  mlir::Value mul(mlir::Value a, mlir::Value c) { return mlir::arith::MulFOp::create(b, loc, a, c); }
+  mlir::Value add(mlir::Value a, mlir::Value c) { return mlir::arith::AddFOp::create(b, loc, a, c); }
+  mlir::Value addIndex(mlir::Value a, mlir::Value c) { return mlir::arith::AddIOp::create(b, loc, a, c); }
+  mlir::Value subIndex(mlir::Value a, mlir::Value c) { return mlir::arith::SubIOp::create(b, loc, a, c); }
+  mlir::Value mulIndex(mlir::Value a, mlir::Value c) { return mlir::arith::MulIOp::create(b, loc, a, c); }
+  mlir::Value less(mlir::Value a, mlir::Value c) {
+    return mlir::arith::CmpIOp::create(b, loc, mlir::arith::CmpIPredicate::slt, a, c);
+  }
+  mlir::Value minusInfinity();
+
+  HostContext &context;
+  AttentionProblem &p;
+  AttentionTile s;
+  AttentionRows rows;
+  KernelWriter writer;
+  TileBuilder t;
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  mlir::Type operand;   // the element type that is multiplied
+  int64_t depth, width; // channels, rounded up to what a matrix instruction takes
+  bool plain;           // scores are products times a positive scale, and nothing else
+  float rate;           // what an exponent of the softmax is multiplied with to be one of 2
+  mlir::Value q, k, v, mask, out, keyState, valueState, past;
+  mlir::Value first, batchIndex, head, keyHead, group, tokens, total; // total: keys of all segments
+  mlir::Value query, acc, top, sum, newTop, factor, partial, shift;
+  llvm::SmallVector<std::unique_ptr<StepTiles>> allTiles;
+};
+
+} // namespace kimi
+
+#endif // KIMI_PASSES_KIMITOTILE_ATTENTIONGPUKERNEL_H

@@ -1,0 +1,206 @@
+//===- GpuSchedule.cpp - tile sizes from a model of a block's time
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The blocks of a product share the SMs. A step of a block's pipeline needs the SM's units for its arithmetic or its
+// path to the second-level cache for its copies, whichever takes longer; alone on an SM a block also waits for the
+// chain of its own instructions and for the barrier. So the time is that of the units, for all blocks of an SM, or that
+// of the chain, for as many blocks as follow each other. Cycles are counted with rates of Hopper and Ampere; they need
+// to rank tiles, not to predict times.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/KimiToTile/GpuSchedule.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+
+using namespace kimi;
+
+std::optional<GpuArch> GpuArch::get(int64_t sm, int64_t multiprocessors) {
+  constexpr int64_t kib = 1024;
+  GpuArch arch{sm, 132, 227 * kib, 228 * kib};
+  if (sm < 80) {
+    return std::nullopt;
+  }
+  if (sm == 86 || sm == 89) {
+    arch = {sm, sm == 89 ? 128 : 84, 99 * kib, 100 * kib};
+  } else if (sm < 90) {
+    arch = {sm, 108, 163 * kib, 164 * kib};
+  }
+  if (multiprocessors > 0) {
+    arch.multiprocessors = multiprocessors;
+  }
+  return arch;
+}
+
+namespace {
+constexpr double kCopyBytes = 40;         // from the second-level cache to an SM, bytes a cycle
+constexpr double kSumBytes = 2500;        // of partial sums through the second-level cache, all SMs together
+constexpr double kStepCycles = 60;        // barrier and loop of a pipeline step
+constexpr double kChainCycles = 40;       // a matrix instruction and the load of its operands, per 16 of k
+constexpr double kBlockCycles = 1200;     // filling the pipeline, epilogue, store
+constexpr double kLaunchCycles = 3000;    // one more launch, for the sum of a split
+constexpr int64_t kDirectRows[] = {1, 4}; // rows of the kernels that read weights where they multiply them
+constexpr int64_t kUnsplitRows = 64;      // up to so many a step is decode: another launch costs more than it saves
+constexpr double kWorthAnother = 1.1;     // gain that pays for one more variant of a kernel
+
+/// Multiply-adds a cycle and SM. Small tiles feed the units less well: each operand is read from shared memory more
+/// often.
+double rate(const LinearTile &tile, int64_t elementSize) {
+  double side = 2.0 * tile.rows * tile.columns / (tile.rows + tile.columns); // of a square tile like this one
+  double fill = side / (side + (elementSize == 4 ? 24.0 : 16.0));
+  return (elementSize == 4 ? 128.0 : 1024.0 * 0.75) * fill;
+}
+
+/// Blocks that fit on an SM at a time.
+int64_t resident(const GpuArch &arch, const LinearTile &tile, int64_t elementSize) {
+  int64_t byMemory = arch.sharedPerSm / (tile.sharedBytes(elementSize) + 1024);
+  int64_t registers =
+      40 + tile.rows * tile.columns / tile.threads * 3 / 2; // of a thread: addresses, accumulators, operands
+  int64_t byRegisters = GpuArch::registersPerSm / (tile.threads * std::min(registers, GpuArch::registersPerThread));
+  return std::max<int64_t>(std::min({byMemory, byRegisters, GpuArch::threadsPerSm / tile.threads}), 1);
+}
+
+double cycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &tile, int64_t m) {
+  int64_t blocks = llvm::divideCeil(m, tile.rows) * llvm::divideCeil(shape.n, tile.columns) * tile.splits;
+  auto steps = static_cast<double>(llvm::divideCeil(llvm::divideCeil(shape.k, tile.splits), tile.depth));
+  double arithmetic = static_cast<double>(tile.rows * tile.columns * tile.depth) / rate(tile, shape.elementSize);
+  if (shape.norm) { // four instructions an element for the statistics of the rows
+    arithmetic += static_cast<double>(tile.rows * tile.depth) * 4 / 128;
+  }
+  double copies = static_cast<double>((tile.rows + tile.columns) * tile.depth * shape.elementSize) / kCopyBytes;
+  double busy = std::max(arithmetic, copies);
+  double alone = std::max(busy, kChainCycles * static_cast<double>(tile.depth) / 16) + kStepCycles;
+  int64_t perSm = llvm::divideCeil(blocks, arch.multiprocessors);
+  int64_t turns = llvm::divideCeil(perSm, resident(arch, tile, shape.elementSize));
+  double total = std::max(static_cast<double>(perSm) * busy, static_cast<double>(turns) * alone) * steps + kBlockCycles;
+  if (tile.splits > 1) {
+    total += kLaunchCycles + static_cast<double>(m * shape.n * (tile.splits + 1)) * 4 / kSumBytes;
+  }
+  return total;
+}
+
+/// Threads so that a thread holds 32 (narrow) to 64 accumulators, at most 256, one warp for each 16 rows or 16 columns.
+int64_t threadsOf(int64_t rows, int64_t columns) { return std::clamp<int64_t>(rows * columns / 64, 128, 256); }
+
+std::vector<LinearTile> candidates(const GpuArch &arch, const LinearShape &shape) {
+  std::vector<LinearTile> tiles;
+  for (int64_t rows : {16, 32, 64, 128}) {
+    for (int64_t columns : {16, 32, 64, 128}) {
+      if (columns > 16 && columns / 2 >= shape.n) {
+        continue; // half of it would do
+      }
+      // 128 bytes of k are the widest swizzle of shared memory; fp32 holds half of them, for tiles that fill the SM.
+      int64_t bytes = shape.elementSize == 4 && rows * columns >= 64 * 64 ? 64 : 128;
+      int64_t depth = bytes / shape.elementSize;
+      // Two blocks on an SM hide each other's barriers; small tiles keep more in flight.
+      LinearTile tile{rows, columns, depth, 2, threadsOf(rows, columns)};
+      while (tile.stages < 4 && (tile.stages + 1) * tile.sharedBytes(shape.elementSize) / tile.stages <=
+                                    std::min(arch.sharedPerBlock, arch.sharedPerSm / 2 - 1024)) {
+        ++tile.stages;
+      }
+      tiles.push_back(tile);
+      // Statistics of whole rows do not split with the sum.
+      for (int64_t splits = 2; !shape.norm && splits <= 8 && shape.k >= 4 * splits * depth; splits *= 2) {
+        tile.splits = splits;
+        tiles.push_back(tile);
+      }
+    }
+  }
+  return tiles;
+}
+
+/// The fastest tile for m rows, or `kept` where another would gain little.
+LinearTile best(const GpuArch &arch, const LinearShape &shape, int64_t m, const LinearTile *kept) {
+  LinearTile winner{};
+  double least = 0;
+  for (const LinearTile &tile : candidates(arch, shape)) {
+    if ((tile.rows > 16 && tile.rows / 2 >= m) || (tile.splits > 1 && m <= kUnsplitRows)) {
+      continue;
+    }
+    double time = cycles(arch, shape, tile, m);
+    if (winner.rows == 0 || time < least) {
+      winner = tile;
+      least = time;
+    }
+  }
+  bool keeps =
+      kept && (kept->splits == 1 || m > kUnsplitRows) && cycles(arch, shape, *kept, m) <= kWorthAnother * least;
+  return keeps ? *kept : winner;
+}
+
+/// Up to a few rows the weights are read once and nothing else counts: enough blocks to ask for them from every SM.
+LinearTile directTile(const GpuArch &arch, const LinearShape &shape, int64_t rows) {
+  int64_t columns = 8;
+  while (columns < 64 && shape.n / (2 * columns) >= arch.multiprocessors) {
+    columns *= 2;
+  }
+  while (columns > shape.n) {
+    columns /= 2;
+  }
+  LinearTile tile{rows, columns, shape.k, 1, 256};
+  tile.direct = true;
+  return tile;
+}
+} // namespace
+
+std::vector<LinearChoice> kimi::chooseLinearTiles(const GpuArch &arch, const LinearShape &shape,
+                                                  std::optional<int64_t> known) {
+  for (int64_t rows : kDirectRows) {
+    if (known && *known <= rows) {
+      return {{std::nullopt, directTile(arch, shape, rows)}};
+    }
+  }
+  if (known) {
+    return {{std::nullopt, best(arch, shape, *known, nullptr)}};
+  }
+  // From many rows down to few.
+  constexpr int64_t kEndless = 1 << 20, kMost = 4096, kLeast = 16;
+  std::vector<LinearChoice> choices{{std::nullopt, best(arch, shape, kEndless, nullptr)}};
+  for (int64_t m = kMost; m >= kLeast; m /= 4) {
+    LinearTile last = choices.back().tile, tile = best(arch, shape, m, &last);
+    if (!(tile == last)) {
+      choices.push_back({m, tile});
+    }
+  }
+  for (int64_t rows : llvm::reverse(kDirectRows)) {
+    choices.push_back({rows, directTile(arch, shape, rows)});
+  }
+  std::reverse(choices.begin(), choices.end());
+  return choices;
+}
+
+std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, const AttentionShape &shape,
+                                                       std::optional<int64_t> rows) {
+  bool narrow = shape.elementSize < 4;
+  int64_t channels = std::max(shape.depth, shape.width);
+  if (channels > 256) {
+    return std::nullopt;
+  }
+  AttentionTile tile{0, 64, 2, 128};
+  if (rows && *rows <= 16) {
+    tile.queries = *rows <= 4 ? *rows : 16;
+    tile.stages = 3;
+  } else {
+    // Sixteen rows a warp: a thread of an mma holds channels/4 accumulators a row pair. fp32 shares them among more.
+    tile.queries = narrow && channels <= 128 ? 128 : 64;
+    tile.threads = narrow ? tile.queries * 2 : 256;
+  }
+  auto bytes = [&] {
+    int64_t steps = tile.stages * tile.keys * (shape.depth + shape.width);
+    int64_t scores = narrow ? 0 : tile.queries * tile.keys; // p passes through shared memory
+    return (steps + tile.queries * shape.depth + scores) * shape.elementSize;
+  };
+  // Two blocks on an SM where halving the keys allows it, one otherwise.
+  while (tile.keys > 32 && bytes() > arch.sharedPerSm / 2 - 1024) {
+    tile.keys /= 2;
+  }
+  while (tile.keys > 16 && bytes() > arch.sharedPerBlock) {
+    tile.keys /= 2;
+  }
+  return bytes() <= arch.sharedPerBlock ? std::optional(tile) : std::nullopt;
+}

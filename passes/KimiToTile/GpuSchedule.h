@@ -1,0 +1,87 @@
+//===- GpuSchedule.h - limits of GPUs, tile sizes of their kernels
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one place for the sizes of the GPU kernels. They follow from a model of a block's time, not from a list of
+// shapes: see GpuSchedule.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_KIMITOTILE_GPUSCHEDULE_H
+#define KIMI_PASSES_KIMITOTILE_GPUSCHEDULE_H
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace kimi {
+
+/// What a GPU of one compute capability has.
+struct GpuArch {
+  int64_t sm;              // compute capability times ten: 80, 86, 89, 90
+  int64_t multiprocessors; // SMs of the largest device of that capability that is sold
+  int64_t sharedPerBlock;  // bytes of shared memory that one block may use
+  int64_t sharedPerSm;     // bytes of shared memory of an SM (a block takes 1 KiB more than it asks for)
+  static constexpr int64_t registersPerSm = 64 * 1024, registersPerThread = 255, threadsPerSm = 1536;
+
+  /// The limits of compute capability `sm`; nullopt below 80. `multiprocessors` 0 takes the usual number.
+  static std::optional<GpuArch> get(int64_t sm, int64_t multiprocessors = 0);
+};
+
+/// What one block of a linear kernel computes and how.
+struct LinearTile {
+  int64_t rows, columns; // of y
+  int64_t depth;         // k of a step of the pipeline
+  int64_t stages;
+  int64_t threads;
+  int64_t splits = 1;  // blocks that share the sum over k
+  bool direct = false; // for a few rows: weights are read from global memory where they are multiplied
+  bool operator==(const LinearTile &other) const {
+    return rows == other.rows && columns == other.columns && depth == other.depth && stages == other.stages &&
+           threads == other.threads && splits == other.splits && direct == other.direct;
+  }
+  /// Bytes of shared memory of the pipeline.
+  int64_t sharedBytes(int64_t elementSize) const { return (rows + columns) * depth * elementSize * stages; }
+};
+
+/// The tile for up to `rows` rows; nullopt: for any number.
+struct LinearChoice {
+  std::optional<int64_t> rows;
+  LinearTile tile;
+};
+
+/// Facts about a product x[M, K] . w[N, K]^T that decide its tiles.
+struct LinearShape {
+  int64_t n, k;
+  int64_t elementSize; // of x and w, in bytes: 4 is the FFMA road (or tf32), 2 the tensor cores
+  bool norm;           // statistics of the rows of x are taken on the way
+};
+
+/// The tiles for every M, in ascending order of rows; the last is for any number. With `rows` known, the one for it.
+std::vector<LinearChoice> chooseLinearTiles(const GpuArch &arch, const LinearShape &shape,
+                                            std::optional<int64_t> rows = std::nullopt);
+
+/// What one block of an attention kernel computes.
+struct AttentionTile {
+  int64_t queries; // rows: queries of a head, or the heads of a group
+  int64_t keys;    // of a step
+  int64_t stages;
+  int64_t threads;
+};
+
+/// Facts about an attention that decide its tiles.
+struct AttentionShape {
+  int64_t depth, width; // channels of q and k, of v
+  int64_t elementSize;  // of q, k and v
+};
+
+/// The tile for blocks of `rows` rows at most (nullopt: many). Queries and accumulators stay within registers and
+/// shared memory for heads of up to 256 channels; nullopt where they do not.
+std::optional<AttentionTile> chooseAttentionTile(const GpuArch &arch, const AttentionShape &shape,
+                                                 std::optional<int64_t> rows = std::nullopt);
+
+} // namespace kimi
+
+#endif // KIMI_PASSES_KIMITOTILE_GPUSCHEDULE_H

@@ -1,0 +1,327 @@
+//===- LinearGpuKernel.cpp - tile kernels of a fused_linear for GPUs
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/KimiToTile/LinearGpuKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/Kimi/Reference.h"
+#include "passes/KimiToTile/HostViews.h"
+#include <functional>
+
+using namespace mlir;
+using namespace kimi;
+
+namespace {
+/// Rows of a packed weight start at multiples of so many bytes.
+constexpr int64_t kRowAlignment = 16;
+/// Bytes of x that a direct kernel holds at a time.
+constexpr int64_t kDirectBytes = 48 * 1024;
+/// Tiles of rows that follow each other through one block of columns, so that both stay in the second-level cache.
+constexpr int64_t kRowGroup = 8;
+
+Type elementOf(Value value) { return cast<ShapedType>(value.getType()).getElementType(); }
+
+/// The weight as rows [N, length], element (n, k) times gamma_k, rounded once; zeros past K.
+Value packRows(FusedLinearOp op, int64_t n, int64_t k, int64_t length) {
+  OpBuilder b(op);
+  TensorCode code(b, op.getLoc());
+  SmallVector<TensorCode::Operand> operands{{op.getW(), op.getTranspose() ? code.identity(2) : code.loops(2, {1, 0})}};
+  if (op.getGamma()) {
+    operands.push_back({op.getGamma(), code.loops(2, {1})});
+  }
+  Value rows = code.map({b.getIndexAttr(n), b.getIndexAttr(k)}, elementOf(op.getW()), operands,
+                        [&](OpBuilder &nested, Location at, ValueRange args) -> Value {
+                          return args.size() > 1 ? arith::MulFOp::create(nested, at, args[0], args[1]) : args[0];
+                        });
+  if (length == k) {
+    return rows;
+  }
+  auto type = RankedTensorType::get({n, length}, elementOf(rows));
+  Value zero = arith::ConstantOp::create(b, op.getLoc(), b.getZeroAttr(type.getElementType()));
+  SmallVector<OpFoldResult> low(2, b.getIndexAttr(0)), high{b.getIndexAttr(0), b.getIndexAttr(length - k)};
+  return tensor::PadOp::create(b, op.getLoc(), type, rows, low, high, zero);
+}
+
+/// sum_k w[k, n] * factor[k] as [1, N] in fp32; w is [N, K] where `nFirst`.
+Value sumOfColumns(HostContext &context, FusedLinearOp op, Value w, int64_t n, int64_t k, bool nFirst, Value factor) {
+  OpBuilder b(op);
+  TensorCode code(b, op.getLoc());
+  SmallVector<TensorCode::Operand> operands{{w, nFirst ? code.identity(2) : code.loops(2, {1, 0})}};
+  if (factor) {
+    operands.push_back({factor, code.loops(2, {1})});
+  }
+  Value sum = code.reduce({b.getIndexAttr(n)}, 1, 0.0, operands, [&](OpBuilder &nested, Location at, ValueRange args) {
+    Value value = args[0];
+    if (factor) {
+      value = arith::MulFOp::create(nested, at, value, args[1]);
+    }
+    return arith::AddFOp::create(nested, at, args.back(), value).getResult();
+  });
+  return asMatrix(context, op, sum);
+}
+} // namespace
+
+FoldedLinear::FoldedLinear(HostContext &context, FusedLinearOp op) : LinearProblem(context, op) {
+  OpBuilder b(op);
+  Type xType = elementOf(x), wType = elementOf(op.getW());
+  operand = xType == wType ? xType : Type(b.getF32Type());
+  auto precision = op->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>("kimi.precision");
+  tf32 = precision && precision.getValue() == "tf32";
+
+  int64_t step = kRowAlignment * 8 / wType.getIntOrFloatBitWidth();
+  int64_t length = (k + step - 1) / step * step;
+  bool isAsStored = op.getTranspose() && length == k && !op.getGamma() && succeeded(context.layouts.of(op.getW()));
+  rows = op.getW();
+  if (!isAsStored) {
+    rows = packRows(op, n, k, length);
+  }
+  if (op.getNorm() == NormKind::layer) {
+    sums = sumOfColumns(context, op, rows, n, length, /*nFirst=*/true, Value());
+  }
+  if (op.getBeta()) {
+    shifts = sumOfColumns(context, op, op.getW(), n, k, op.getTranspose(), op.getBeta());
+  }
+}
+
+LinearGpuKernel::LinearGpuKernel(HostContext &context, FoldedLinear &problem, const LinearTile &tile, LinearPart part,
+                                 ArrayRef<Value> workspaces, unsigned own)
+    : context(context), p(problem), s(tile), part(part), workspaces(workspaces), own(own), writer(context, problem.op),
+      t(writer), b(writer.body()), loc(writer.loc()), norm(problem.op.getNorm()) {}
+
+bool LinearGpuKernel::importArguments() {
+  x = writer.input(p.x);
+  w = writer.input(p.rows);
+  sums = p.sums ? writer.input(p.sums) : Value();
+  shifts = p.shifts ? writer.input(p.shifts) : Value();
+  for (LinearExtra &extra : p.extras) {
+    extras.push_back(writer.input(extra.matrix));
+  }
+  for (Value workspace : workspaces) {
+    partials.push_back(writer.input(workspace));
+  }
+  return x && w && (sums || !p.sums) && (shifts || !p.shifts) && !llvm::is_contained(extras, Value()) &&
+         !llvm::is_contained(partials, Value());
+}
+
+FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem, const SymbolicDim &guard) {
+  writer.setThreads(s.threads);
+  if (!importArguments()) {
+    writer.abandon();
+    return failure();
+  }
+  SymbolicDim columns(p.n), splits(part == LinearPart::partial ? s.splits : 1);
+  int64_t known = p.m.getConstant().value_or(ShapedType::kDynamic);
+  if (part == LinearPart::partial) {
+    auto type = RankedTensorType::get({s.splits, known, p.n}, b.getF32Type());
+    y = writer.result(type, {splits, p.m.isConstant() ? p.m : p.m * guard, columns});
+  } else {
+    y = writer.result(RankedTensorType::get({known, p.n}, elementOf(p.op.getResult())), {p.m, columns});
+  }
+  place();
+  acc = t.fragment(s.rows, s.columns);
+  t.fill(acc, 0.0f);
+  if (part == LinearPart::sum) {
+    buildSum();
+  } else {
+    beginStatistics();
+    s.direct ? buildDirect() : buildPipelined();
+  }
+  finish();
+  SymbolicDim blocks = SymbolicDim::ceilDiv(p.m, s.rows) * SymbolicDim::ceilDiv(columns, s.columns);
+  if (part == LinearPart::partial) {
+    blocks = blocks * guard;
+  }
+  return KernelWriter::Variant{writer.finish(stem), guard, blocks, splits};
+}
+
+/// Which rows and columns this block computes: groups of kRowGroup tiles of rows, each through all columns.
+void LinearGpuKernel::place() {
+  int64_t columnTiles = (p.n + s.columns - 1) / s.columns;
+  Value block = blockId(0);
+  splitIndex = part == LinearPart::partial ? blockId(1) : Value();
+  std::optional<int64_t> known = p.m.getConstant();
+  Value row, column;
+  if (s.direct || (known && *known <= s.rows)) {
+    row = writer.constant(0);
+    column = block;
+  } else {
+    Value rows = memref::DimOp::create(b, loc, x, 0);
+    Value rowTiles = arith::CeilDivUIOp::create(b, loc, rows, writer.constant(s.rows));
+    Value perGroup = writer.constant(kRowGroup * columnTiles);
+    Value group = arith::DivUIOp::create(b, loc, block, perGroup);
+    Value rest = arith::RemUIOp::create(b, loc, block, perGroup);
+    Value first = times(group, kRowGroup);
+    Value left = arith::SubIOp::create(b, loc, rowTiles, first);
+    Value height = arith::MinUIOp::create(b, loc, left, writer.constant(kRowGroup));
+    row = arith::AddIOp::create(b, loc, first, arith::RemUIOp::create(b, loc, rest, height));
+    column = arith::DivUIOp::create(b, loc, rest, height);
+  }
+  firstRow = times(row, s.rows);
+  firstColumn = times(column, s.columns);
+  if (s.direct && p.n % s.columns != 0) { // weights are read in whole tiles: the last one starts early
+    firstColumn = arith::MinUIOp::create(b, loc, firstColumn, writer.constant(p.n - s.columns));
+  }
+}
+
+void LinearGpuKernel::buildPipelined() {
+  Value a = t.shared(s.rows, s.depth, p.operand), c = t.shared(s.columns, s.depth, p.operand);
+  Value deviation = deviationTile(s.depth);
+  Value from = writer.constant(0), to = writer.constant(p.k);
+  if (part == LinearPart::partial) {
+    int64_t steps = (p.k + s.depth - 1) / s.depth, perSplit = (steps + s.splits - 1) / s.splits;
+    from = times(splitIndex, perSplit * s.depth);
+    Value end = arith::AddIOp::create(b, loc, from, writer.constant(perSplit * s.depth));
+    to = arith::MinUIOp::create(b, loc, end, to);
+  }
+  t.pipeline(
+      from, to, writer.constant(s.depth), {a, c}, s.stages,
+      [&](Value k) {
+        t.load(a, x, {firstRow, k}, {0, 1});
+        t.load(c, w, {firstColumn, k}, {0, 1});
+      },
+      [&](Value k) {
+        t.multiplyTransposed(acc, a, c, p.tf32);
+        addStatistics(a, deviation, k, s.depth);
+      });
+}
+
+void LinearGpuKernel::buildDirect() {
+  int64_t bytes = p.operand.getIntOrFloatBitWidth() / 8;
+  int64_t depth = std::min(p.k, std::max<int64_t>(kDirectBytes / (bytes * s.rows) / 512 * 512, 512));
+  auto step = [&](Value a, Value deviation, Value k, int64_t length) {
+    t.load(a, x, {firstRow, k}, {0, 1});
+    SmallVector<OpFoldResult> offsets{firstColumn, k}, sizes{b.getIndexAttr(s.columns), b.getIndexAttr(length)},
+        steps(2, b.getIndexAttr(1));
+    Value part = memref::SubViewOp::create(b, loc, w, offsets, sizes, steps);
+    t.multiplyTransposed(acc, a, part, p.tf32);
+    addStatistics(a, deviation, k, length);
+  };
+  int64_t whole = p.k / depth * depth;
+  Value zero = writer.constant(0);
+  Value a = t.shared(s.rows, depth, p.operand), deviation = deviationTile(depth);
+  if (whole == depth) {
+    step(a, deviation, zero, depth);
+  } else {
+    buildLoop(b, loc, zero, writer.constant(whole), writer.constant(depth),
+              [&](Value k) { step(a, deviation, k, depth); });
+  }
+  if (whole < p.k) {
+    int64_t rest = p.k - whole;
+    step(t.shared(s.rows, rest, p.operand), deviationTile(rest), writer.constant(whole), rest);
+  }
+}
+
+void LinearGpuKernel::buildSum() {
+  Value part = t.fragment(s.rows, s.columns);
+  int64_t splits = cast<MemRefType>(partials[own].getType()).getDimSize(0);
+  for (int64_t i = 0; i < splits; ++i) { // in a fixed order: two runs give the same bits
+    t.load(part, partials[own], {writer.constant(i), firstRow, firstColumn}, {1, 2});
+    t.map({acc, part}, acc, [&](ValueRange v) { return add(v[0], v[1]); });
+  }
+}
+
+/// Statistics are taken of x - anchor with the anchor x[m, 0]: a common offset of a row, however large, costs no
+/// accuracy, and an outlier as anchor costs a factor of K at most.
+void LinearGpuKernel::beginStatistics() {
+  if (norm == NormKind::none) {
+    return;
+  }
+  squares = t.fragment(s.rows, 1);
+  t.fill(squares, 0.0f);
+  if (norm == NormKind::layer) {
+    anchor = t.fragment(s.rows, 1);
+    total = t.fragment(s.rows, 1);
+    t.load(anchor, x, {firstRow, writer.constant(0)}, {0, 1});
+    t.fill(total, 0.0f);
+  }
+}
+
+Value LinearGpuKernel::deviationTile(int64_t depth) {
+  return norm == NormKind::none ? Value() : t.fragment(s.rows, depth);
+}
+
+void LinearGpuKernel::addStatistics(Value a, Value deviation, Value k, int64_t depth) {
+  if (norm == NormKind::none) {
+    return;
+  }
+  bool ragged = p.k % depth != 0 && !s.direct; // zeros past the end of the row are no elements of it
+  if (norm == NormKind::layer) {
+    t.map({a, anchor}, deviation, [&](ValueRange v) {
+      Value difference = sub(castFloat(b, loc, v[0], b.getF32Type()), v[1]);
+      if (!ragged) {
+        return difference;
+      }
+      Value column = tile::ElementIndexOp::create(b, loc, b.getIndexType(), uint64_t(1));
+      Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, arith::AddIOp::create(b, loc, k, column),
+                                           writer.constant(p.k));
+      return arith::SelectOp::create(b, loc, inside, difference, t.number(0.0f)).getResult();
+    });
+    t.reduce(tile::ReduceKind::add, deviation, total, /*accumulate=*/true);
+    t.map({deviation}, deviation, [&](ValueRange v) { return mul(v[0], v[0]); });
+  } else {
+    t.map({a}, deviation, [&](ValueRange v) {
+      Value value = castFloat(b, loc, v[0], b.getF32Type());
+      return mul(value, value);
+    });
+  }
+  t.reduce(tile::ReduceKind::add, deviation, squares, /*accumulate=*/true);
+}
+
+/// Norm, epilogue and store.
+void LinearGpuKernel::finish() {
+  if (part == LinearPart::partial) {
+    t.store(acc, y, {splitIndex, firstRow, firstColumn}, {1, 2});
+    return;
+  }
+  Value zero = writer.constant(0);
+  SmallVector<Value> tiles, extraTiles;
+  std::function<Value(ValueRange)> normalise;
+  if (norm != NormKind::none) {
+    // In shared memory: these come from the layout of x's tile and are read in that of the accumulators.
+    Value scale = t.shared(s.rows, 1), mean = norm == NormKind::layer ? t.shared(s.rows, 1) : Value();
+    Value width = t.number(1.0f / static_cast<float>(p.k)), eps = t.number(p.op.getEps().convertToFloat());
+    auto root = [&](Value variance) { return math::RsqrtOp::create(b, loc, add(variance, eps)).getResult(); };
+    if (norm == NormKind::layer) {
+      t.map({total, squares}, scale, [&](ValueRange v) {
+        Value offset = mul(v[0], width);
+        Value variance = sub(mul(v[1], width), mul(offset, offset));
+        return root(arith::MaximumFOp::create(b, loc, variance, t.number(0.0f)));
+      });
+      t.map({total, anchor}, mean, [&](ValueRange v) { return add(mul(v[0], width), v[1]); });
+      Value sumTile = t.fragment(1, s.columns);
+      t.load(sumTile, sums, {zero, firstColumn}, {0, 1});
+      tiles = {scale, mean, sumTile};
+    } else {
+      t.map({squares}, scale, [&](ValueRange v) { return root(mul(v[0], width)); });
+      tiles = {scale};
+    }
+    if (shifts) {
+      Value shiftTile = t.fragment(1, s.columns);
+      t.load(shiftTile, shifts, {zero, firstColumn}, {0, 1});
+      tiles.push_back(shiftTile);
+    }
+    normalise = [&](ValueRange v) {
+      Value value = norm == NormKind::layer ? sub(v[0], mul(v[2], v[3])) : v[0];
+      value = mul(value, v[1]);
+      return shifts ? add(value, v.back()) : value;
+    };
+  }
+  for (auto [source, extra] : llvm::zip(extras, p.extras)) {
+    Value tile = t.fragment(extra.perRow ? s.rows : 1, extra.perColumn ? s.columns : 1, elementOf(source));
+    t.load(tile, source, {extra.perRow ? firstRow : zero, extra.perColumn ? firstColumn : zero}, {0, 1});
+    extraTiles.push_back(tile);
+  }
+  llvm::function_ref<Value(ValueRange)> norms;
+  if (normalise) {
+    norms = normalise;
+  }
+  buildEpilogue(t, p.op, acc, tiles, norms, extraTiles);
+  t.store(acc, y, {firstRow, firstColumn}, {0, 1});
+}

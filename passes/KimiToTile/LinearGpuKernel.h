@@ -1,0 +1,84 @@
+//===- LinearGpuKernel.h - tile kernels of a fused_linear for GPUs
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_KIMITOTILE_LINEARGPUKERNEL_H
+#define KIMI_PASSES_KIMITOTILE_LINEARGPUKERNEL_H
+
+#include "passes/KimiToTile/GpuSchedule.h"
+#include "passes/KimiToTile/LinearProblem.h"
+
+namespace kimi {
+
+/// A fused_linear with its weight as rows [N, K'] and its norm folded:
+///
+///   layer: y = epilogue(r_m (x_m . w'_n - mean_m c_n) + d_n),   w'_n,k = gamma_k w_k,n,  c_n = sum_k w'_n,k,
+///   rms:   y = epilogue(r_m (x_m . w'_n)),                      d_n = sum_k beta_k w_k,n
+///
+/// with r = rsqrt(var + eps) (layer) or rsqrt(mean(x^2) + eps) (rms). So rows of x are multiplied as they come and the
+/// norm needs no pass of its own; w', c and d are computed when weights are loaded.
+struct FoldedLinear : LinearProblem {
+  FoldedLinear(HostContext &context, FusedLinearOp op);
+
+  mlir::Value rows;   // [N, K'] of the weight's type
+  mlir::Value sums;   // c: [1, N] f32; layer only
+  mlir::Value shifts; // d: [1, N] f32; null without beta
+  mlir::Type operand; // the element type that is multiplied
+  bool tf32;          // fp32 factors may be rounded to 10 bits of mantissa
+};
+
+/// What a kernel computes: all of y, or the partial sums of a split product, or y from them.
+enum class LinearPart { whole, partial, sum };
+
+/// Writes one variant. The arguments are those of every variant: x, the weight, sums, shifts, extras, (partial sums,)
+/// y.
+class LinearGpuKernel {
+public:
+  /// `workspaces`: the partial sums of all split variants; a `sum` adds up those of number `own`.
+  LinearGpuKernel(HostContext &context, FoldedLinear &problem, const LinearTile &tile, LinearPart part,
+                  llvm::ArrayRef<mlir::Value> workspaces = {}, unsigned own = 0);
+  /// `guard`: when it is taken. Where it does not hold, the grid and the result of a `partial` are empty.
+  mlir::FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard);
+  KernelWriter &getWriter() { return writer; }
+
+private:
+  bool importArguments();
+  void place();
+  void buildPipelined();
+  void buildDirect();
+  void buildSum();
+  void beginStatistics();
+  mlir::Value deviationTile(int64_t depth);
+  void addStatistics(mlir::Value a, mlir::Value deviation, mlir::Value k, int64_t depth);
+  void finish();
+
+  mlir::Value mul(mlir::Value a, mlir::Value c) { return mlir::arith::MulFOp::create(b, loc, a, c); }
+  mlir::Value add(mlir::Value a, mlir::Value c) { return mlir::arith::AddFOp::create(b, loc, a, c); }
+  mlir::Value sub(mlir::Value a, mlir::Value c) { return mlir::arith::SubFOp::create(b, loc, a, c); }
+  mlir::Value times(mlir::Value index, int64_t factor) {
+    return mlir::arith::MulIOp::create(b, loc, index, writer.constant(factor));
+  }
+  mlir::Value blockId(uint64_t dim) { return tile::BlockIdOp::create(b, loc, b.getIndexType(), dim); }
+
+  HostContext &context;
+  FoldedLinear &p;
+  LinearTile s;
+  LinearPart part;
+  llvm::SmallVector<mlir::Value> workspaces;
+  unsigned own;
+  KernelWriter writer;
+  TileBuilder t;
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  NormKind norm;
+  mlir::Value x, w, sums, shifts, y;
+  llvm::SmallVector<mlir::Value> extras, partials;
+  mlir::Value firstRow, firstColumn, splitIndex, acc;
+  mlir::Value anchor, total, squares; // per row: x[m, 0], sums of x - anchor and of its squares
+};
+
+} // namespace kimi
+
+#endif // KIMI_PASSES_KIMITOTILE_LINEARGPUKERNEL_H

@@ -1,0 +1,122 @@
+//===- ScheduleAttentionGpu.cpp - tile kernels of kimi.attention for GPUs
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/KimiToTile/AttentionGpuKernel.h"
+#include "passes/KimiToTile/Passes.h"
+
+namespace kimi {
+#define GEN_PASS_DEF_KIMISCHEDULEATTENTIONGPU
+#include "passes/KimiToTile/Passes.h.inc"
+} // namespace kimi
+
+using namespace mlir;
+using namespace kimi;
+
+namespace {
+struct KimiScheduleAttentionGpu : kimi::impl::KimiScheduleAttentionGpuBase<KimiScheduleAttentionGpu> {
+  using KimiScheduleAttentionGpuBase::KimiScheduleAttentionGpuBase;
+
+  void runOnOperation() override {
+    std::optional<GpuArch> found = GpuArch::get(sm, multiprocessors);
+    if (!found) {
+      getOperation().emitError() << "compute capability " << sm << " is not supported; 80 is the least";
+      return signalPassFailure();
+    }
+    arch = *found;
+    KernelPool pool(getOperation());
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      SmallVector<AttentionOp> ops;
+      func.walk([&](AttentionOp op) { ops.push_back(op); });
+      if (ops.empty()) {
+        continue;
+      }
+      HostContext context(func, pool);
+      for (AttentionOp op : ops) {
+        std::string obstacle = whyNot(op);
+        if (!obstacle.empty()) {
+          op.emitRemark() << "is computed by the reference lowering: " << obstacle;
+        } else if (failed(schedule(context, op))) {
+          return signalPassFailure();
+        } else {
+          ++numScheduled;
+        }
+      }
+      context.finish();
+    }
+  }
+
+private:
+  static AttentionShape shapeOf(AttentionOp op) {
+    auto type = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+    bool narrow = true;
+    for (Value value : {op.getQ(), op.getK(), op.getV()}) {
+      narrow &= !type(value).getElementType().isF32();
+    }
+    return {type(op.getK()).getDimSize(3), type(op.getV()).getDimSize(3), narrow ? 2 : 4};
+  }
+
+  std::string whyNot(AttentionOp op) {
+    std::string obstacle = whyNotAttention(op);
+    if (!obstacle.empty()) {
+      return obstacle;
+    }
+    AttentionShape shape = shapeOf(op);
+    if (!chooseAttentionTile(arch, shape)) {
+      return "heads of " + std::to_string(shape.depth) + " and " + std::to_string(shape.width) +
+             " channels do not fit a block";
+    }
+    return {};
+  }
+
+  LogicalResult schedule(HostContext &context, AttentionOp op) {
+    AttentionProblem p(context, op, /*fuseAppends=*/true);
+    numAppends += p.keyAppend ? 2 : 0;
+    std::string stem = attentionStem(op) + (p.keyAppend ? "_append" : "");
+    SmallVector<SymbolicDim> q = context.scalars.shape(op.getQ());
+    std::optional<int64_t> queries = q[2].getConstant(), heads = q[1].getConstant(),
+                           keyHeads = context.scalars.shape(p.keys)[1].getConstant();
+    AttentionShape shape = shapeOf(op);
+    SmallVector<KernelWriter::Variant> variants;
+    std::unique_ptr<AttentionGpuKernel> kernel;
+    auto add = [&](std::optional<int64_t> limit, AttentionRows rows, const std::string &suffix,
+                   const SymbolicDim &guard) -> LogicalResult {
+      kernel = std::make_unique<AttentionGpuKernel>(context, p, *chooseAttentionTile(arch, shape, limit), rows);
+      FailureOr<KernelWriter::Variant> variant = kernel->build(stem + suffix, guard);
+      if (failed(variant)) {
+        return failure();
+      }
+      variants.push_back(*variant);
+      return success();
+    };
+    // One query: the heads that share keys are the rows of a block, so that keys are read once.
+    if (!queries || *queries == 1) {
+      int64_t group = heads && keyHeads && *keyHeads > 0 ? std::max<int64_t>(*heads / *keyHeads, 1) : 1;
+      if (failed(add(group, AttentionRows::heads, "_t1", SymbolicDim::eq(q[2], 1)))) {
+        return failure();
+      }
+    }
+    constexpr int64_t few = 16;
+    if (!queries || (*queries > 1 && *queries <= few)) {
+      if (failed(add(few, AttentionRows::queries, "_t" + std::to_string(few), SymbolicDim::le(q[2], few)))) {
+        return failure();
+      }
+    }
+    if ((!queries || *queries > few || *queries < 1) &&
+        failed(add(std::nullopt, AttentionRows::queries, "", SymbolicDim(1)))) {
+      return failure();
+    }
+    p.replace(context, kernel->getWriter().dispatch(variants).getResult(0));
+    return success();
+  }
+
+  GpuArch arch;
+};
+} // namespace

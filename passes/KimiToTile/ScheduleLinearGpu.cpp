@@ -1,0 +1,132 @@
+//===- ScheduleLinearGpu.cpp - tile kernels of kimi.fused_linear for GPUs
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/KimiToTile/HostViews.h"
+#include "passes/KimiToTile/LinearGpuKernel.h"
+#include "passes/KimiToTile/Passes.h"
+
+namespace kimi {
+#define GEN_PASS_DEF_KIMISCHEDULELINEARGPU
+#include "passes/KimiToTile/Passes.h.inc"
+} // namespace kimi
+
+using namespace mlir;
+using namespace kimi;
+
+namespace {
+/// The tile that sums the parts of a split product.
+LinearTile sumTile(const LinearTile &split) {
+  return {16, std::min<int64_t>(split.columns, 64), /*depth=*/0, /*stages=*/1, /*threads=*/128};
+}
+
+struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiScheduleLinearGpu> {
+  using KimiScheduleLinearGpuBase::KimiScheduleLinearGpuBase;
+
+  void runOnOperation() override {
+    std::optional<GpuArch> found = GpuArch::get(sm, multiprocessors);
+    if (!found) {
+      getOperation().emitError() << "compute capability " << sm << " is not supported; 80 is the least";
+      return signalPassFailure();
+    }
+    arch = *found;
+    KernelPool pool(getOperation());
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      SmallVector<FusedLinearOp> ops;
+      func.walk([&](FusedLinearOp op) { ops.push_back(op); });
+      if (ops.empty()) {
+        continue;
+      }
+      HostContext context(func, pool);
+      for (FusedLinearOp op : ops) {
+        std::string obstacle = whyNotLinear(op);
+        if (!obstacle.empty()) {
+          op.emitRemark() << "is computed by the reference lowering: " << obstacle;
+          continue;
+        }
+        if (failed(schedule(context, op))) {
+          return signalPassFailure();
+        }
+        ++numScheduled;
+      }
+      context.finish();
+    }
+  }
+
+  LogicalResult schedule(HostContext &context, FusedLinearOp op) {
+    FoldedLinear p(context, op);
+    LinearShape shape{p.n, p.k, static_cast<int64_t>(p.operand.getIntOrFloatBitWidth() / 8), p.hasNorm()};
+    std::vector<LinearChoice> choices = chooseLinearTiles(arch, shape, p.m.getConstant());
+    std::string stem = linearStem(op);
+    Workspaces workspaces;
+    if (failed(buildPartials(context, p, choices, stem, workspaces))) {
+      return failure();
+    }
+    SmallVector<KernelWriter::Variant> variants;
+    std::unique_ptr<LinearGpuKernel> kernel;
+    for (auto [index, choice] : llvm::enumerate(choices)) {
+      bool split = choice.tile.splits > 1;
+      LinearTile tile = split ? sumTile(choice.tile) : choice.tile;
+      SymbolicDim guard = choice.rows ? SymbolicDim::le(p.m, *choice.rows) : SymbolicDim(1);
+      kernel = std::make_unique<LinearGpuKernel>(context, p, tile, split ? LinearPart::sum : LinearPart::whole,
+                                                 workspaces.tensors, workspaces.of[index]);
+      FailureOr<KernelWriter::Variant> variant = kernel->build(name(stem, choice, split ? "_sum" : ""), guard);
+      if (failed(variant)) {
+        return failure();
+      }
+      variants.push_back(*variant);
+    }
+    Value y = kernel->getWriter().dispatch(variants).getResult(0);
+    OpBuilder b(op);
+    auto type = cast<RankedTensorType>(op.getType());
+    context.replace(op, fromMatrix(context, b, op.getLoc(), y, type, context.scalars.shape(op.getResult())));
+    return success();
+  }
+
+private:
+  struct Workspaces {
+    SmallVector<Value> tensors;    // partial sums, one tensor for each choice that is split
+    std::map<size_t, unsigned> of; // by choice
+  };
+
+  static std::string name(const std::string &stem, const LinearChoice &choice, const char *suffix) {
+    std::string rows = choice.rows ? "_m" + std::to_string(*choice.rows) : "";
+    return stem + rows + suffix;
+  }
+
+  /// For each choice that splits the sum over k, a launch that writes partial sums; its grid is empty where another
+  /// choice is taken.
+  LogicalResult buildPartials(HostContext &context, FoldedLinear &p, ArrayRef<LinearChoice> choices,
+                              const std::string &stem, Workspaces &workspaces) {
+    SymbolicDim below(0);
+    for (auto [index, choice] : llvm::enumerate(choices)) {
+      SymbolicDim taken = SymbolicDim::lt(below, p.m);
+      if (choice.rows) {
+        taken = taken * SymbolicDim::le(p.m, *choice.rows);
+        below = SymbolicDim(*choice.rows);
+      }
+      if (choice.tile.splits == 1) {
+        continue;
+      }
+      LinearGpuKernel kernel(context, p, choice.tile, LinearPart::partial);
+      FailureOr<KernelWriter::Variant> variant = kernel.build(name(stem, choice, "_part"), taken);
+      if (failed(variant)) {
+        return failure();
+      }
+      workspaces.of[index] = workspaces.tensors.size();
+      workspaces.tensors.push_back(kernel.getWriter().dispatch(*variant).getResult(0));
+    }
+    return success();
+  }
+
+  GpuArch arch;
+};
+} // namespace
