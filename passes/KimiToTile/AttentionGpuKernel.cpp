@@ -88,29 +88,29 @@ bool AttentionGpuKernel::importArguments() {
 /// Which heads and queries this block computes.
 void AttentionGpuKernel::place() {
   Value heads = writer.extent(q, 1), keyHeads = writer.extent(k, 1);
-  group = arith::DivUIOp::create(b, loc, heads, keyHeads);
+  group = divide(heads, keyHeads);
   tokens = writer.extent(q, 2);
   total = addIndex(past, writer.extent(k, 2));
   Value x = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(0));
   Value size = writer.constant(s.queries);
   if (rows == AttentionRows::heads) {
-    Value parts = arith::CeilDivUIOp::create(b, loc, group, size);
-    Value part = arith::RemUIOp::create(b, loc, x, parts), rest = arith::DivUIOp::create(b, loc, x, parts);
+    Value parts = divideUp(group, size);
+    Value part = remainder(x, parts), rest = divide(x, parts);
     first = mulIndex(part, size);
-    keyHead = arith::RemUIOp::create(b, loc, rest, keyHeads);
-    batchIndex = arith::DivUIOp::create(b, loc, rest, keyHeads);
+    keyHead = remainder(rest, keyHeads);
+    batchIndex = divide(rest, keyHeads);
     head = mulIndex(keyHead, group);
     return;
   }
   Value y = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(1));
   if (p.op.getCausal()) {
-    Value last = subIndex(arith::CeilDivUIOp::create(b, loc, tokens, size), writer.constant(1));
+    Value last = subIndex(divideUp(tokens, size), writer.constant(1));
     y = subIndex(last, y);
   }
   first = mulIndex(y, size);
-  head = arith::RemUIOp::create(b, loc, x, heads);
-  batchIndex = arith::DivUIOp::create(b, loc, x, heads);
-  keyHead = arith::DivUIOp::create(b, loc, head, group);
+  head = remainder(x, heads);
+  batchIndex = divide(x, heads);
+  keyHead = divide(head, group);
 }
 
 /// The heads of this block's group of `buffer` [B, H, T, D] or [B, T, H, D], for the one query: [1, group, 1, D] or
@@ -119,7 +119,7 @@ Value AttentionGpuKernel::ownHeads(Value buffer, int64_t headAxis, int64_t chann
   SmallVector<OpFoldResult> offsets(4, b.getIndexAttr(0)), sizes(4, b.getIndexAttr(1)), steps(4, b.getIndexAttr(1));
   offsets[0] = batchIndex;
   offsets[headAxis] = head;
-  sizes[headAxis] = group;
+  sizes[headAxis] = getAsOpFoldResult(group);
   sizes[3] = b.getIndexAttr(channels);
   return memref::SubViewOp::create(b, loc, buffer, offsets, sizes, steps);
 }
@@ -326,7 +326,7 @@ void AttentionGpuKernel::append() {
   }
   bool oneToken = rows == AttentionRows::heads;
   Value zero = writer.constant(0), end = addIndex(past, tokens);
-  Value isFirst = oneToken ? first : Value(arith::RemUIOp::create(b, loc, head, group));
+  Value isFirst = oneToken ? first : remainder(head, group);
   isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, isFirst, zero);
   auto branch = scf::IfOp::create(b, loc, isFirst, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);

@@ -57,9 +57,12 @@ private:
   mlir::Value sub(mlir::Value a, mlir::Value c) { return mlir::arith::SubFOp::create(b, loc, a, c); }
   mlir::Value mul(mlir::Value a, mlir::Value c) { return mlir::arith::MulFOp::create(b, loc, a, c); }
   mlir::Value add(mlir::Value a, mlir::Value c) { return mlir::arith::AddFOp::create(b, loc, a, c); }
-  mlir::Value addIndex(mlir::Value a, mlir::Value c) { return mlir::arith::AddIOp::create(b, loc, a, c); }
-  mlir::Value subIndex(mlir::Value a, mlir::Value c) { return mlir::arith::SubIOp::create(b, loc, a, c); }
-  mlir::Value mulIndex(mlir::Value a, mlir::Value c) { return mlir::arith::MulIOp::create(b, loc, a, c); }
+  mlir::Value addIndex(mlir::Value a, mlir::Value c) { return b.createOrFold<mlir::arith::AddIOp>(loc, a, c); }
+  mlir::Value subIndex(mlir::Value a, mlir::Value c) { return b.createOrFold<mlir::arith::SubIOp>(loc, a, c); }
+  mlir::Value mulIndex(mlir::Value a, mlir::Value c) { return b.createOrFold<mlir::arith::MulIOp>(loc, a, c); }
+  mlir::Value divide(mlir::Value a, mlir::Value c) { return b.createOrFold<mlir::arith::DivUIOp>(loc, a, c); }
+  mlir::Value remainder(mlir::Value a, mlir::Value c) { return b.createOrFold<mlir::arith::RemUIOp>(loc, a, c); }
+  mlir::Value divideUp(mlir::Value a, mlir::Value c) { return b.createOrFold<mlir::arith::CeilDivUIOp>(loc, a, c); }
   mlir::Value less(mlir::Value a, mlir::Value c) {
     return mlir::arith::CmpIOp::create(b, loc, mlir::arith::CmpIPredicate::slt, a, c);
   }

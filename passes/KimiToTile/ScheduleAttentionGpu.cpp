@@ -27,7 +27,7 @@ struct KimiScheduleAttentionGpu : kimi::impl::KimiScheduleAttentionGpuBase<KimiS
   void runOnOperation() override {
     std::optional<GpuArch> found = GpuArch::get(sm, multiprocessors);
     if (!found) {
-      getOperation().emitError() << "compute capability " << sm << " is not supported; 80 is the least";
+      getOperation().emitError() << "compute capability " << sm.getValue() << " is not supported; 80 is the least";
       return signalPassFailure();
     }
     arch = *found;

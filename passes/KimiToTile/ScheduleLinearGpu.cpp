@@ -34,7 +34,7 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
   void runOnOperation() override {
     std::optional<GpuArch> found = GpuArch::get(sm, multiprocessors);
     if (!found) {
-      getOperation().emitError() << "compute capability " << sm << " is not supported; 80 is the least";
+      getOperation().emitError() << "compute capability " << sm.getValue() << " is not supported; 80 is the least";
       return signalPassFailure();
     }
     arch = *found;

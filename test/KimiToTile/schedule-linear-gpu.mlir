@@ -1,0 +1,134 @@
+// RUN: kimi-opt %s --kimi-schedule-linear-gpu --canonicalize --split-input-file | FileCheck %s
+// RUN: kimi-opt %s --kimi-schedule-linear-gpu --split-input-file 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: not kimi-opt %s --kimi-schedule-linear-gpu=sm=75 --split-input-file 2>&1 | FileCheck %s --check-prefix=OLD
+
+// OLD: error: compute capability 75 is not supported; 80 is the least
+
+// A dynamic number of rows: kernels for one row and for four read the weight where they multiply it, the others go
+// through a pipeline. The norm is taken along: statistics of the rows of x about their first element.
+// CHECK: tile.kernel @linear_768x2304_layer_addf_m1({{.*}} attributes {threads = 256 : i64}
+// CHECK: memref.subview %arg1
+// CHECK: tile.mma {{.*}} transpose_b : memref<1x16xf32{{.*}}, memref<1x768xf32{{.*}}, memref<16x768xf32, strided<[768, 1]
+// CHECK: tile.kernel @linear_768x2304_layer_addf_m4(
+// CHECK: tile.kernel @linear_768x2304_layer_addf_m64({{.*}}threads = 128 : i64
+// CHECK: tile.pipeline {{.*}} stages 4
+// CHECK: tile.mma {{.*}} transpose_b
+// CHECK: tile.reduce add {{.*}} accumulate
+// CHECK: tile.reduce add {{.*}} accumulate
+// CHECK: math.rsqrt
+// CHECK: tile.store
+// CHECK: tile.kernel @linear_768x2304_layer_addf({{.*}}threads = 256 : i64
+// CHECK: tile.pipeline {{.*}} step %c16 stages 4
+// CHECK: tile.mma {{.*}} : memref<128x128xf32
+
+// The weight becomes rows scaled by gamma; their sums and those with beta are computed beside it.
+// CHECK-LABEL: func.func @dynamic
+// CHECK: %[[W:.*]] = linalg.generic {{.*}} ins(%arg1, %arg2 : tensor<768x2304xf32>, tensor<768xf32>)
+// CHECK: -> tensor<2304x768xf32>
+// CHECK: linalg.generic {{.*}} ins(%[[W]]
+// CHECK: linalg.generic {{.*}} ins(%arg1, %arg3
+// CHECK: kimi.dispatch [@linear_768x2304_layer_addf_m1, @linear_768x2304_layer_addf_m4,
+// CHECK-SAME: @linear_768x2304_layer_addf] guards(
+func.func @dynamic(%x: tensor<?x?x768xf32>, %w: tensor<768x2304xf32>, %g: tensor<768xf32>, %b: tensor<768xf32>, %c: tensor<2304xf32>) -> tensor<?x?x2304xf32> {
+  %y = kimi.fused_linear %x, %w norm layer(%g, %b) eps 1.0e-5 extras(%c) maps [affine_map<(b, t, n) -> (n)>]
+      : (tensor<?x?x768xf32>, tensor<768x2304xf32>, tensor<768xf32>, tensor<768xf32>, tensor<2304xf32>) -> tensor<?x?x2304xf32> {
+  ^bb0(%acc: f32, %bias: f32):
+    %0 = arith.addf %acc, %bias : f32
+    kimi.yield %0 : f32
+  }
+  return %y : tensor<?x?x2304xf32>
+}
+
+// -----
+
+// Known rows need one kernel. A stored [N, K] is read as it is; an odd N is nobody's trouble.
+// CHECK: tile.kernel @linear_768x50257_bf16(%{{.*}}: memref<1024x768xbf16{{.*}}, %{{.*}}: memref<50257x768xbf16
+// CHECK: tile.mma {{.*}} : memref<128x128xf32, {{.*}}, memref<128x64xbf16, {{.*}}, memref<128x64xbf16
+// CHECK-LABEL: func.func @stored_rows
+// CHECK-NOT: linalg.generic
+// CHECK: kimi.dispatch [@linear_768x50257_bf16] grid(%c3144,
+func.func @stored_rows(%x: tensor<1024x768xbf16>, %w: tensor<50257x768xbf16>) -> tensor<1024x50257xf32> {
+  %y = kimi.fused_linear %x, %w transpose : (tensor<1024x768xbf16>, tensor<50257x768xbf16>) -> tensor<1024x50257xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<1024x50257xf32>
+}
+
+// -----
+
+// Rows of an odd K are padded, and what lies past the end of a row is no part of its statistics.
+// CHECK: tile.kernel @linear_33x8_layer(
+// CHECK: tile.element_index 1
+// CHECK: arith.cmpi ult
+// CHECK-LABEL: func.func @odd
+// CHECK: tensor.pad {{.*}} high[0, 3]
+// CHECK: tensor<8x33xf32> to tensor<8x36xf32>
+func.func @odd(%x: tensor<40x33xf32>, %w: tensor<33x8xf32>, %g: tensor<33xf32>) -> tensor<40x8xf32> {
+  %y = kimi.fused_linear %x, %w norm layer(%g) eps 1.0e-5 : (tensor<40x33xf32>, tensor<33x8xf32>, tensor<33xf32>) -> tensor<40x8xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<40x8xf32>
+}
+
+// -----
+
+// A grid that is smaller than the GPU: the sum over K is split, the parts are added in a fixed order.
+// CHECK: tile.kernel @linear_3072x768_part(
+// CHECK: tile.block_id 1
+// CHECK: tile.store {{.*}} dims [1, 2]
+// CHECK: tile.kernel @linear_3072x768_sum(
+// CHECK: tile.load {{.*}} dims [1, 2]
+// CHECK-LABEL: func.func @split
+// CHECK: %[[P:.*]] = kimi.dispatch [@linear_3072x768_part] grid({{.*}} -> tensor<8x128x768xf32>
+// CHECK: kimi.dispatch [@linear_3072x768_sum] {{.*}}%[[P]]
+func.func @split(%x: tensor<128x3072xf32>, %w: tensor<768x3072xf32>) -> tensor<128x768xf32> {
+  %y = kimi.fused_linear %x, %w transpose : (tensor<128x3072xf32>, tensor<768x3072xf32>) -> tensor<128x768xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<128x768xf32>
+}
+
+// -----
+
+// Operands of different types are multiplied in fp32; a result is rounded by the store.
+// CHECK: tile.kernel @linear_64x32_bf16(
+// CHECK: tile.mma {{.*}}, memref<16x32xf32, {{.*}}, memref<16x32xf32
+// CHECK: tile.store {{.*}} memref<20x32xbf16
+func.func @mixed(%x: tensor<20x64xf32>, %w: tensor<32x64xbf16>) -> tensor<20x32xbf16> {
+  %y = kimi.fused_linear %x, %w transpose : (tensor<20x64xf32>, tensor<32x64xbf16>) -> tensor<20x32xbf16> {
+  ^bb0(%acc: f32):
+    %0 = arith.truncf %acc : f32 to bf16
+    kimi.yield %0 : bf16
+  }
+  return %y : tensor<20x32xbf16>
+}
+
+// -----
+
+// tf32 is a permission that products carry.
+// CHECK: tile.mma {{.*}} transpose_b tf32
+module attributes {kimi.precision = "tf32"} {
+  func.func @tf32(%x: tensor<200x64xf32>, %w: tensor<32x64xf32>) -> tensor<200x32xf32> {
+    %y = kimi.fused_linear %x, %w transpose : (tensor<200x64xf32>, tensor<32x64xf32>) -> tensor<200x32xf32> {
+    ^bb0(%acc: f32):
+      kimi.yield %acc : f32
+    }
+    return %y : tensor<200x32xf32>
+  }
+}
+
+// -----
+
+// REMARK: remark: is computed by the reference lowering: the weight has a dynamic extent
+// CHECK-LABEL: func.func @left_alone
+// CHECK: kimi.fused_linear
+func.func @left_alone(%x: tensor<4x?xf32>, %w: tensor<?x16xf32>) -> tensor<4x16xf32> {
+  %y = kimi.fused_linear %x, %w : (tensor<4x?xf32>, tensor<?x16xf32>) -> tensor<4x16xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<4x16xf32>
+}
