@@ -68,7 +68,7 @@ def Tile_BlockIdOp : Tile_Op<"block_id", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+def Tile_AllocOp : Tile_Op<"alloc"> {
   let summary = "a tile";
   let description = [{
     Lives until the end of the kernel, wherever it stands. Constraints: [A1] static shape; [A2] row-major without gaps;
@@ -79,12 +79,12 @@ def Tile_AllocOp : Tile_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   }];
   let arguments = (ins OptionalAttr<Tile_LayoutAttr>:$layout);
   let builders = [OpBuilder<(ins "::mlir::MemRefType":$type), [{ build($_builder, $_state, type, LayoutAttr()); }]>];
-  let results = (outs AnyMemRef:$result);
+  let results = (outs Res<AnyMemRef, "", [MemAlloc]>:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 
-def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_LoadOp : Tile_Op<"load"> {
   let summary = "copy a box of a buffer into a tile";
   let description = [{
     tile[i0, i1, ..] = source[offsets + ik along dims[k]]. `dims` names, for each dim of the tile, the dim of the source
@@ -99,13 +99,13 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>]> {
 
     Example: `tile.load %a from %x[%b, %m, %k] dims [1, 2] : memref<?x?x768xf32>, memref<64x128xf32, #tile.space<shared>>`
   }];
-  let arguments = (ins AnyMemRef:$tile, AnyMemRef:$source, Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims,
+  let arguments = (ins Arg<AnyMemRef, "", [MemWrite]>:$tile, Arg<AnyMemRef, "", [MemRead]>:$source, Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims,
                    DefaultValuedAttr<F32Attr, "0.0f">:$pad);
   let assemblyFormat = "$tile `from` $source `[` $offsets `]` `dims` $dims attr-dict `:` type($source) `,` type($tile)";
   let hasVerifier = 1;
 }
 
-def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_StoreOp : Tile_Op<"store"> {
   let summary = "copy a tile into a box of a buffer";
   let description = [{
     The reverse of `tile.load`, with the same constraints [C1]-[C7]; elements that fall outside the destination's extents
@@ -113,24 +113,24 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemRead, MemWrite]>]> {
 
     Example: `tile.store %acc to %y[%m, %n] dims [0, 1] : memref<64x128xf32, #tile.space<fragment>>, memref<?x768xf32>`
   }];
-  let arguments = (ins AnyMemRef:$tile, AnyMemRef:$dest, Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims);
+  let arguments = (ins Arg<AnyMemRef, "", [MemRead]>:$tile, Arg<AnyMemRef, "", [MemWrite]>:$dest, Variadic<Index>:$offsets, DenseI64ArrayAttr:$dims);
   let assemblyFormat = "$tile `to` $dest `[` $offsets `]` `dims` $dims attr-dict `:` type($tile) `,` type($dest)";
   let hasVerifier = 1;
 }
 
-def Tile_FillOp : Tile_Op<"fill", [MemoryEffects<[MemWrite]>]> {
+def Tile_FillOp : Tile_Op<"fill"> {
   let summary = "set every element of a tile";
   let description = [{
     Constraints: [F1] static shape; [F2] the value has the tile's element type.
 
     Example: `tile.fill %acc, %zero : memref<64x128xf32, #tile.space<fragment>>, f32`.
   }];
-  let arguments = (ins AnyMemRef:$tile, AnyType:$value);
+  let arguments = (ins Arg<AnyMemRef, "", [MemWrite]>:$tile, AnyType:$value);
   let assemblyFormat = "$tile `,` $value attr-dict `:` type($tile) `,` type($value)";
   let hasVerifier = 1;
 }
 
-def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_MmaOp : Tile_Op<"mma"> {
   let summary = "acc += a . b on tiles";
   let description = [{
     acc: [M, N] fp32 fragment; a: [M, K]; b: [K, N], or [N, K] with `transpose_b`, or [N/P, K, P] with `panels` (the
@@ -143,7 +143,8 @@ def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead, MemWrite]>]> {
 
     Example: `tile.mma %acc, %a, %b panels : memref<64x128xf32, #tile.space<fragment>>, memref<64x256xf32, #tile.space<shared>>, memref<8x256x16xf32, strided<[?, 16, 1], offset: ?>>`
   }];
-  let arguments = (ins AnyMemRef:$acc, AnyMemRef:$a, AnyMemRef:$b, UnitAttr:$transpose_b, UnitAttr:$panels,
+  let arguments = (ins Arg<AnyMemRef, "", [MemRead, MemWrite]>:$acc, Arg<AnyMemRef, "", [MemRead]>:$a,
+                   Arg<AnyMemRef, "", [MemRead]>:$b, UnitAttr:$transpose_b, UnitAttr:$panels,
                    UnitAttr:$tf32);
   let assemblyFormat = [{
     $acc `,` $a `,` $b (`transpose_b` $transpose_b^)? (`panels` $panels^)? (`tf32` $tf32^)? attr-dict
@@ -152,7 +153,7 @@ def Tile_MmaOp : Tile_Op<"mma", [MemoryEffects<[MemRead, MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def Tile_MapOp : Tile_Op<"map", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_MapOp : Tile_Op<"map", [SingleBlock]> {
   let summary = "elementwise scalar region over tiles";
   let description = [{
     out[i, j, ..] = region(ins[i, j, ..]...). The tiles have one rank; an extent of 1 in an input is broadcast against the
@@ -173,7 +174,7 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, MemoryEffects<[MemRead, MemWrite]>
     }
     ```
   }];
-  let arguments = (ins Variadic<AnyMemRef>:$inputs, AnyMemRef:$out);
+  let arguments = (ins Arg<Variadic<AnyMemRef>, "", [MemRead]>:$inputs, Arg<AnyMemRef, "", [MemWrite]>:$out);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     (`ins` `(` $inputs^ `:` type($inputs) `)`)? `outs` `(` $out `:` type($out) `)` attr-dict-with-keyword $body
@@ -189,7 +190,7 @@ def Tile_ElementIndexOp : Tile_Op<"element_index", [Pure, ParentOneOf<["MapOp"]>
   let assemblyFormat = "$dim attr-dict";
 }
 
-def Tile_ReduceOp : Tile_Op<"reduce", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_ReduceOp : Tile_Op<"reduce"> {
   let summary = "reduce a tile along one axis";
   let description = [{
     out has the shape of in with extent 1 along `axis`. Without `accumulate` out is overwritten, with it the result is
@@ -199,7 +200,8 @@ def Tile_ReduceOp : Tile_Op<"reduce", [MemoryEffects<[MemRead, MemWrite]>]> {
 
     Example: `tile.reduce max %s into %m axis 1 accumulate : memref<64x64xf32, #tile.space<fragment>>, memref<64x1xf32, #tile.space<fragment>>`
   }];
-  let arguments = (ins Tile_ReduceKind:$kind, AnyMemRef:$input, AnyMemRef:$out, I64Attr:$axis, UnitAttr:$accumulate);
+  let arguments = (ins Tile_ReduceKind:$kind, Arg<AnyMemRef, "", [MemRead]>:$input,
+                   Arg<AnyMemRef, "", [MemRead, MemWrite]>:$out, I64Attr:$axis, UnitAttr:$accumulate);
   let assemblyFormat = "$kind $input `into` $out `axis` $axis (`accumulate` $accumulate^)? attr-dict `:` type($input) `,` type($out)";
   let hasVerifier = 1;
 }

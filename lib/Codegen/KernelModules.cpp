@@ -76,7 +76,8 @@ public:
     if (recovery.RunSafely(work)) {
       return "";
     }
-    return text.empty() ? "the code generator crashed" : text;
+    // What follows the first line are nodes of LLVM.
+    return text.empty() ? "the code generator crashed" : llvm::StringRef(text).split('\n').first.str();
   }
 
 private:

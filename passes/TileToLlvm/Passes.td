@@ -41,13 +41,17 @@ def TileExpandMath : Pass<"tile-expand-math"> {
   let summary = "expand exp, exp2, expm1, log, log1p, tanh and erf of fp32 to arithmetic";
   let description = [{
     On scalars and vectors, without branches, so that loops vectorise. Infinities, NaN and values below the normal range
-    are treated as libm treats them. Other functions go to libm later.
+    are treated as libm treats them. Other functions go to libm later, or, with `all`, are expanded as well: sin, cos,
+    tan, their inverses, the hyperbolic functions and their inverses, powf, arith.remf of fp32, and all of math in fp64. Those
+    of fp32 are computed in fp64 and rounded. sin and cos of arguments beyond 2^50 are those of 0.
 
     Before: `%y = math.exp %x : vector<8xf32>`
     After: a reduction by `log(2)`, a polynomial of degree 7 and a product with powers of two.
 
-    Numeric effect: relative error below 2e-7 for exp and log, 5e-7 for tanh and erf.
+    Numeric effect: relative error below 2e-7 for exp and log, 5e-7 for tanh and erf; those of fp64 are within 1e-14, pow
+    within 2e-13.
   }];
+  let options = [Option<"all", "all", "bool", "false", "for targets without libm: every function, fp64 too">];
   let dependentDialects = ["mlir::arith::ArithDialect", "mlir::math::MathDialect"];
 }
 

@@ -36,7 +36,7 @@ void kimi::buildTileToCudaPipeline(OpPassManager &pm, const TileToCudaOptions &o
   pm.addPass(createTileBoolToByte());
   pm.addPass(math::createMathExtendToSupportedTypes());
   // Block programs: tile ops to what one thread does of them.
-  pm.addPass(createTileExpandMath());
+  pm.addPass(createTileExpandMath({/*all=*/true}));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   // All kernels: the signature, and the point of the grid.

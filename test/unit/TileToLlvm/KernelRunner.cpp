@@ -14,6 +14,8 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/TileToLlvm/Passes.h"
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,7 +30,7 @@ View kimi::test::dense(void *data, std::vector<int64_t> sizes) {
   return {data, std::move(sizes), std::move(strides)};
 }
 
-KernelRunner::KernelRunner(const std::string &mlir, const std::string &cpu, unsigned lanes) {
+KernelRunner::KernelRunner(const std::string &mlir, const std::string &cpu, unsigned lanes, bool expandMath) {
   mlir::DialectRegistry registry;
   registry.insert<kimi::tile::TileDialect, mlir::arith::ArithDialect, mlir::linalg::LinalgDialect,
                   mlir::math::MathDialect, mlir::memref::MemRefDialect, mlir::scf::SCFDialect>();
@@ -40,6 +42,13 @@ KernelRunner::KernelRunner(const std::string &mlir, const std::string &cpu, unsi
   auto module = mlir::parseSourceString<mlir::ModuleOp>(mlir, &context);
   if (!module) {
     return;
+  }
+  if (expandMath) {
+    mlir::PassManager pm(&context);
+    pm.addPass(createTileExpandMath({/*all=*/true}));
+    if (mlir::failed(pm.run(*module))) {
+      return;
+    }
   }
   CpuTargetOptions options;
   options.cpu = cpu;

@@ -26,7 +26,9 @@ View dense(void *data, std::vector<int64_t> sizes);
 /// A shared object of kernels, compiled from MLIR text for the host and loaded.
 class KernelRunner {
 public:
-  explicit KernelRunner(const std::string &mlir, const std::string &cpu = "native", unsigned lanes = 0);
+  /// `expandMath`: every function of math is expanded first, as for targets without libm.
+  explicit KernelRunner(const std::string &mlir, const std::string &cpu = "native", unsigned lanes = 0,
+                        bool expandMath = false);
   ~KernelRunner();
   KernelRunner(const KernelRunner &) = delete;
   KernelRunner &operator=(const KernelRunner &) = delete;
