@@ -288,6 +288,10 @@ kimi_status kimi_session_profile(kimi_session *session, int32_t entry, const kim
   });
 }
 
+const char *kimi_session_device(const kimi_session *session) {
+  return session ? session->session->deviceName().c_str() : nullptr;
+}
+
 int64_t kimi_session_length(const kimi_session *session) { return session ? session->session->length() : 0; }
 
 int64_t kimi_session_capacity(const kimi_session *session) { return session ? session->session->capacity() : 0; }

@@ -65,6 +65,7 @@ Status Session::create(const Module &module, const kimi_session_options &options
   if (Status s = chooseDevice(options.device, module.table().target()->string_view(), device)) {
     return s;
   }
+  session->device = device.text();
   if (Status s = module.bind(device, options.threads, session->program)) {
     return s;
   }

@@ -28,6 +28,7 @@ public:
   Status time(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, int64_t runs, double *seconds);
   Status profile(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, std::vector<kimi_launch_time> &out);
 
+  const std::string &deviceName() const { return device; }
   int64_t length() const { return environment.length; }
   int64_t capacity() const { return environment.capacity; }
   Status reset();
@@ -46,6 +47,7 @@ private:
   bool canTruncate() const;
 
   const Module &module;
+  std::string device; // "cuda:0"
   std::shared_ptr<const Program> program;
   std::unique_ptr<Executor> executor; // after the program, which must outlive it
   Environment environment;

@@ -180,6 +180,8 @@ typedef struct kimi_launch_time {
 kimi_status kimi_session_profile(kimi_session *session, int32_t entry, const kimi_tensor *inputs, int32_t input_count,
                                  kimi_launch_time *times, int32_t capacity, int32_t *count);
 
+/* The device it runs on: "cpu", "cuda:0". */
+const char *kimi_session_device(const kimi_session *session);
 /* Tokens held by the states. */
 int64_t kimi_session_length(const kimi_session *session);
 /* Capacity of the growing states. */

@@ -14,7 +14,8 @@
 namespace kimi::run {
 
 /// Times the module as --prefill-tokens and --context ask (both by default), or one entry where --input is given.
-/// A table goes to `out`, or the JSON where --json - asks for it.
+/// A table goes to `out`, or the JSON where --json - asks for it. On a GPU the device's own clock is read, and a second
+/// table says where the time goes; --profile asks for that on a CPU too, and for a trace in a file.
 Status benchmark(Model &model, const Options &options, std::ostream &out, std::ostream &log);
 
 } // namespace kimi::run

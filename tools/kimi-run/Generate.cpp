@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <ostream>
 
 namespace kimi::run {
@@ -86,6 +87,72 @@ static Status openFor(Model &model, const Options &options, int64_t promptTokens
   return model.open(session);
 }
 
+/// Receives a token; false where no more are wanted.
+using Take = std::function<bool(int64_t)>;
+
+/// Draws each token from logits that come to the host.
+static Status chooseHere(TokenRunner &runner, const Options &options, int64_t room, Run &run, const Take &take) {
+  text::Sampler sampler({options.temperature, options.topK, options.topP, options.seed});
+  std::vector<float> logits;
+  double start = now();
+  if (Status s = runner.feed(std::vector<int64_t>(run.prompt.begin(), run.prompt.end()), logits)) {
+    return s;
+  }
+  run.prefillTime = now() - start;
+  start = now();
+  for (bool more = options.tokens > 0; more;) {
+    int64_t id = 0;
+    std::string error;
+    if (!sampler.sample(logits.data(), static_cast<int64_t>(logits.size()), id, error)) {
+      return {KIMI_RUNTIME_ERROR, error + ", at token " + std::to_string(run.tokens.size()) + " of the answer"};
+    }
+    more = take(id);
+    if (more && runner.length() >= room) {
+      run.stopped = "context";
+      break;
+    }
+    if (more) {
+      if (Status s = runner.feed({id}, logits)) {
+        return s;
+      }
+    }
+  }
+  run.decodeTime = now() - start;
+  return {};
+}
+
+/// Lets the module choose the likeliest tokens: only they come to the host.
+static Status chooseOnDevice(TokenRunner &runner, const Options &options, int64_t room, Run &run, const Take &take) {
+  std::vector<int64_t> next;
+  double start = now();
+  if (Status s = runner.feedGreedy(std::vector<int64_t>(run.prompt.begin(), run.prompt.end()), next)) {
+    return s;
+  }
+  run.prefillTime = now() - start;
+  start = now();
+  if (options.tokens > 0 && take(next[0])) {
+    int64_t steps = options.tokens - 1;
+    bool isShort = steps > room - runner.length();
+    steps = isShort ? room - runner.length() : steps;
+    struct Taker {
+      const Take &take;
+      bool more = true;
+    } taker{take};
+    auto onTokens = [](void *user, const int64_t *tokens, int64_t) -> int32_t {
+      auto &taker = *static_cast<Taker *>(user);
+      return !(taker.more = taker.take(tokens[0]));
+    };
+    if (Status s = runner.decodeGreedy(next, steps, onTokens, &taker)) {
+      return s;
+    }
+    if (isShort && taker.more) {
+      run.stopped = "context";
+    }
+  }
+  run.decodeTime = now() - start;
+  return {};
+}
+
 Status generate(Model &model, const Options &options, const std::string &folder, std::ostream &out, std::ostream &log) {
   Run run;
   std::unique_ptr<text::Tokenizer> tokenizer;
@@ -109,7 +176,6 @@ Status generate(Model &model, const Options &options, const std::string &folder,
                      ? context
                      : std::min(context, kimi_session_capacity(model.session()));
   bool streams = options.json != "-";
-  text::Sampler sampler({options.temperature, options.topK, options.topP, options.seed});
   text::Utf8Stream stream;
   auto write = [&](const std::string &piece) {
     run.text += piece;
@@ -117,38 +183,23 @@ Status generate(Model &model, const Options &options, const std::string &folder,
       out << piece << std::flush;
     }
   };
-  std::vector<float> logits;
-  double start = now();
-  if (Status s = runner->feed(std::vector<int64_t>(run.prompt.begin(), run.prompt.end()), logits)) {
-    return s;
-  }
-  run.prefillTime = now() - start;
-  start = now();
-  run.stopped = "length";
-  while (static_cast<int64_t>(run.tokens.size()) < options.tokens) {
-    int64_t id = 0;
-    std::string error;
-    if (!sampler.sample(logits.data(), static_cast<int64_t>(logits.size()), id, error)) {
-      return {KIMI_RUNTIME_ERROR, error + ", at token " + std::to_string(run.tokens.size()) + " of the answer"};
-    }
+  /// Takes a token; false where it ends the text.
+  auto take = [&](int64_t id) {
     if (!options.ignoreEnd && std::find(endIds.begin(), endIds.end(), id) != endIds.end()) {
       run.stopped = "end";
-      break;
+      return false;
     }
     run.tokens.push_back(id);
     write(stream.feed(tokenizer->bytes(id)));
-    if (static_cast<int64_t>(run.tokens.size()) == options.tokens) {
-      break;
-    }
-    if (runner->length() >= room) {
-      run.stopped = "context";
-      break;
-    }
-    if (Status s = runner->feed({id}, logits)) {
-      return s;
-    }
+    return static_cast<int64_t>(run.tokens.size()) < options.tokens;
+  };
+  run.stopped = "length";
+  Status status = options.temperature == 0 && runner->choosesTokens()
+                      ? chooseOnDevice(*runner, options, room, run, take)
+                      : chooseHere(*runner, options, room, run, take);
+  if (status) {
+    return status;
   }
-  run.decodeTime = now() - start;
   write(stream.finish());
   if (streams) {
     out << std::endl;

@@ -102,33 +102,66 @@ Status Model::open(const kimi_session_options &options) {
   return {};
 }
 
-Status Model::run(const Entry &entry, const std::vector<HostTensor> &inputs, std::vector<HostTensor> &outputs,
-                  bool poison) {
-  std::vector<kimi_tensor> in, shapes(entry.outputs.size()), out;
-  for (const HostTensor &input : inputs) {
-    in.push_back(input.view());
+bool Model::onGpu() const { return live && std::string(kimi_session_device(session())).compare(0, 5, "cuda:") == 0; }
+
+static std::vector<kimi_tensor> views(const std::vector<HostTensor> &tensors) {
+  std::vector<kimi_tensor> out;
+  for (const HostTensor &tensor : tensors) {
+    out.push_back(tensor.view());
   }
-  auto inCount = static_cast<int32_t>(in.size()), outCount = static_cast<int32_t>(shapes.size());
+  return out;
+}
+
+Status Model::run(const Entry &entry, const std::vector<HostTensor> &inputs, std::vector<HostTensor> &outputs,
+                  const Outputs &how) {
+  std::vector<kimi_tensor> in = views(inputs), out(entry.outputs.size());
+  auto inCount = static_cast<int32_t>(in.size()), outCount = static_cast<int32_t>(out.size());
   if (Status s =
-          lastError(kimi_session_output_shapes(session(), entry.index, in.data(), inCount, shapes.data(), outCount))) {
+          lastError(kimi_session_output_shapes(session(), entry.index, in.data(), inCount, out.data(), outCount))) {
     return s;
   }
-  outputs.resize(shapes.size());
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    const kimi_tensor &shape = shapes[i];
-    std::vector<int64_t> dims(shape.dims, shape.dims + shape.rank);
+  outputs.resize(out.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (how.wanted && !(*how.wanted)[i]) {
+      outputs[i] = HostTensor();
+      out[i].data = nullptr;
+      continue;
+    }
+    std::vector<int64_t> dims(out[i].dims, out[i].dims + out[i].rank);
     // The memory of the step before serves again where the shape is the same.
-    if (!outputs[i].data() || outputs[i].dims != dims || outputs[i].dtype != shape.dtype) {
-      if (Status s = HostTensor::create(shape.dtype, std::move(dims), outputs[i])) {
+    if (!outputs[i].data() || outputs[i].dims != dims || outputs[i].dtype != out[i].dtype) {
+      if (Status s = HostTensor::create(out[i].dtype, std::move(dims), outputs[i])) {
         return s;
       }
     }
-    if (poison) {
+    if (how.poison) {
       std::memset(outputs[i].data(), 0xFF, outputs[i].bytes());
     }
-    out.push_back(outputs[i].view());
+    out[i] = outputs[i].view();
   }
   return lastError(kimi_session_run(session(), entry.index, in.data(), inCount, out.data(), outCount));
+}
+
+Status Model::time(const Entry &entry, const std::vector<HostTensor> &inputs, int64_t runs,
+                   std::vector<double> &seconds) {
+  std::vector<kimi_tensor> in = views(inputs);
+  seconds.assign(static_cast<size_t>(runs), 0);
+  return lastError(
+      kimi_session_time(session(), entry.index, in.data(), static_cast<int32_t>(in.size()), runs, seconds.data()));
+}
+
+Status Model::profile(const Entry &entry, const std::vector<HostTensor> &inputs, std::vector<kimi_launch_time> &times) {
+  std::vector<kimi_tensor> in = views(inputs);
+  int32_t count = 4096;
+  do {
+    times.resize(static_cast<size_t>(count));
+    if (Status s = lastError(kimi_session_profile(session(), entry.index, in.data(), static_cast<int32_t>(in.size()),
+                                                  times.data(), static_cast<int32_t>(times.size()), &count))) {
+      return s;
+    }
+  } while (static_cast<size_t>(count) > times.size());
+  times.resize(static_cast<size_t>(count));
+  return {};
 }
 
 Status Model::reset() { return lastError(kimi_session_reset(session())); }

@@ -32,6 +32,8 @@ public:
   /// The entry of that name, or null.
   const Entry *find(const std::string &name) const;
   int64_t maxContext() const { return kimi_module_max_context(module.get()); }
+  /// True where kimi_session_decode can run the entry.
+  bool canDecode(const Entry &entry) const { return kimi_module_can_decode(module.get(), entry.index) == 1; }
   int32_t stateCount() const { return kimi_module_state_count(module.get()); }
   /// True where a session has room for so many tokens and no more.
   bool hasGrowingStates() const;
@@ -41,10 +43,24 @@ public:
   Status open(const kimi_session_options &options);
   kimi_session *session() const { return live.get(); }
 
-  /// Runs an entry; makes the outputs. `poison`: fills them with 0xFF first, so that an element that nothing wrote is
-  /// seen.
+  /// True where the session is on a GPU.
+  bool onGpu() const;
+
+  /// How outputs are made: `poison` fills them with 0xFF first, so that an element that nothing wrote is seen; those
+  /// that `wanted` (where given) leaves out get no memory and no values.
+  struct Outputs {
+    bool poison = false;
+    const std::vector<bool> *wanted = nullptr;
+  };
   Status run(const Entry &entry, const std::vector<HostTensor> &inputs, std::vector<HostTensor> &outputs,
-             bool poison = false);
+             const Outputs &how);
+  Status run(const Entry &entry, const std::vector<HostTensor> &inputs, std::vector<HostTensor> &outputs) {
+    return run(entry, inputs, outputs, Outputs());
+  }
+  /// Seconds on the device of `runs` runs at the present length, and of the launches of one run: see kimi_session_time
+  /// and kimi_session_profile.
+  Status time(const Entry &entry, const std::vector<HostTensor> &inputs, int64_t runs, std::vector<double> &seconds);
+  Status profile(const Entry &entry, const std::vector<HostTensor> &inputs, std::vector<kimi_launch_time> &times);
   Status reset();
 
 private:

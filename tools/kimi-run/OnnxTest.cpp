@@ -95,7 +95,7 @@ static Status runSet(Model &model, const Entry &entry, const std::string &folder
       return s;
     }
   }
-  if (Status s = model.run(entry, inputs, outputs, /*poison=*/true)) {
+  if (Status s = model.run(entry, inputs, outputs, {/*poison=*/true})) {
     return s;
   }
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -17,7 +17,7 @@ static const char *const footer = R"(
 Examples:
   kimi-run model.onnx --prompt "Once upon a time" --tokens 100
   kimi-run model.kmod --input input_ids=ids.npy --output out.npz
-  kimi-run model.kmod --benchmark --context 128 --json -
+  kimi-run model.kmod --benchmark --context 128 --json - --profile trace.json
   kimi-run --onnx-test test_add test_gemm
 
 Exit status: 0 done; 1 something failed (a damaged file, a wrong shape, a model that does not compile);
@@ -58,6 +58,9 @@ std::optional<std::string> checkOptions(const Options &options) {
   }
   if (options.wantsText() && options.benchmark) {
     return "--benchmark makes its own tokens: leave --prompt out, or set --context";
+  }
+  if (!options.profile.empty() && !options.benchmark) {
+    return "--profile goes with --benchmark";
   }
   if (options.benchmark && !options.output.empty()) {
     return "--benchmark keeps no outputs: leave --output out";
@@ -127,6 +130,8 @@ static void addOptions(CLI::App &app, Options &o) {
       ->check(atLeast(1))
       ->type_name("N");
   app.add_option("--context", o.context, "time single tokens after N random ones")->check(atLeast(1))->type_name("N");
+  app.add_option("--profile", o.profile, "time each launch of what --benchmark runs, and write a Chrome trace")
+      ->type_name("FILE");
   app.add_flag("--describe", o.describe, "list entries, plan, kernels and states");
   app.add_flag("--memory", o.memory, "list the bytes of states, weights and buffers");
   app.add_option("--json", o.json, "write results as JSON, - for stdout")->type_name("FILE");

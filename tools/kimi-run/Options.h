@@ -41,6 +41,7 @@ struct Options {
 
   // Benchmark.
   bool benchmark = false;
+  std::string profile; ///< A file for the trace of the benchmark's entries.
   int64_t runs = 10, warmup = 2, prefillTokens = 0, context = 0;
 
   // Looking.

@@ -55,6 +55,8 @@ Status TokenRunner::create(Model &model, int64_t batch, const std::string &entry
   std::unique_ptr<TokenRunner> runner(new TokenRunner(model, batch));
   if (entry.empty() || entry == "prefill" || entry == "decode") {
     runner->prefill = model.find("prefill");
+    runner->lastOnly = model.find("prefill_last");
+    runner->prefill = runner->prefill ? runner->prefill : runner->lastOnly;
     runner->decode = model.find("decode");
   }
   if (runner->recomputes()) {
@@ -67,7 +69,7 @@ Status TokenRunner::create(Model &model, int64_t batch, const std::string &entry
                                             : "the module has no entry '" + entry + "'"};
     }
   }
-  for (const Entry *used : {runner->prefill, runner->decode, runner->whole}) {
+  for (const Entry *used : {runner->prefill, runner->lastOnly, runner->decode, runner->whole}) {
     if (used) {
       if (Status s = checkEntry(*used)) {
         return s;
@@ -93,7 +95,36 @@ int64_t TokenRunner::vocabulary() const {
   return logits.dims[logits.rank - 1];
 }
 
-Status TokenRunner::feed(const std::vector<int64_t> &ids, std::vector<float> &logits) {
+bool TokenRunner::choosesTokens() const {
+  auto chooses = [](const Entry *entry) { return !entry || findRole(entry->outputs, KIMI_ROLE_NEXT_TOKEN) >= 0; };
+  return !recomputes() && decode && chooses(decode) && chooses(lastOnly ? lastOnly : prefill) &&
+         model.canDecode(*decode);
+}
+
+Status TokenRunner::decodeGreedy(const std::vector<int64_t> &tokens, int64_t steps, kimi_token_function take,
+                                 void *user) {
+  if (!choosesTokens() || tokens.size() != static_cast<size_t>(batch)) {
+    return invalidArgument("the module does not choose tokens itself");
+  }
+  return lastError(kimi_session_decode(model.session(), decode->index, tokens.data(), batch, steps, take, user));
+}
+
+std::vector<const Entry *> TokenRunner::sequenceEntries() const {
+  std::vector<const Entry *> out;
+  for (const Entry *entry : {prefill, lastOnly == prefill ? nullptr : lastOnly, whole}) {
+    if (entry) {
+      out.push_back(entry);
+    }
+  }
+  return out;
+}
+
+Status TokenRunner::prepare(const Entry &entry, const std::vector<int64_t> &ids, Prepared &out) const {
+  out.entry = &entry;
+  return makeInputs(entry, ids, recomputes() ? 0 : length(), out.inputs);
+}
+
+Status TokenRunner::feed(const std::vector<int64_t> &ids, std::vector<float> *logits, std::vector<int64_t> *next) {
   if (ids.empty() || ids.size() % static_cast<size_t>(batch) != 0) {
     return invalidArgument("there are no tokens to feed");
   }
@@ -112,27 +143,28 @@ Status TokenRunner::feed(const std::vector<int64_t> &ids, std::vector<float> &lo
       all.insert(all.end(), ids.begin() + b * n, ids.begin() + (b + 1) * n);
     }
     history = std::move(all);
-    return step(*whole, history, 0, logits);
+    return step(*whole, history, 0, logits, next);
   }
   if (prefill && (n > 1 || past == 0 || !decode)) {
-    return step(*prefill, ids, past, logits);
+    return step(lastOnly ? *lastOnly : *prefill, ids, past, logits, next);
   }
   std::vector<int64_t> column(batch);
   for (int64_t t = 0; t < n; ++t) {
     for (int64_t b = 0; b < batch; ++b) {
       column[b] = ids[b * n + t];
     }
-    if (Status s = step(*decode, column, past + t, logits)) {
+    if (Status s = step(*decode, column, past + t, logits, next)) {
       return s;
     }
   }
   return {};
 }
 
-Status TokenRunner::step(const Entry &entry, const std::vector<int64_t> &ids, int64_t past,
-                         std::vector<float> &logits) {
+Status TokenRunner::makeInputs(const Entry &entry, const std::vector<int64_t> &ids, int64_t past,
+                               std::vector<HostTensor> &inputs) const {
   int64_t n = static_cast<int64_t>(ids.size()) / batch;
-  std::vector<HostTensor> inputs(entry.inputs.size());
+  inputs.clear();
+  inputs.resize(entry.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const kimi_port &port = entry.inputs[i];
     int64_t columns = port.role == KIMI_ROLE_ATTENTION_MASK ? past + n : n;
@@ -157,14 +189,14 @@ Status TokenRunner::step(const Entry &entry, const std::vector<int64_t> &ids, in
       }
     }
   }
-  if (Status s = model.run(entry, inputs, outputs)) {
-    return s;
-  }
-  const HostTensor &out = outputs[findRole(entry.outputs, KIMI_ROLE_LOGITS)];
+  return {};
+}
+
+/// The last row of the logits of each sequence.
+static Status takeLast(const HostTensor &out, const std::string &entry, int64_t batch, std::vector<float> &logits) {
   int64_t vocab = out.dims.back(), rows = vocab > 0 ? out.count() / vocab : 0;
   if (rows == 0 || rows % batch != 0) {
-    return {KIMI_RUNTIME_ERROR,
-            "entry '" + entry.name + "' gave no logits for " + std::to_string(batch) + " sequences"};
+    return {KIMI_RUNTIME_ERROR, "entry '" + entry + "' gave no logits for " + std::to_string(batch) + " sequences"};
   }
   int64_t positions = rows / batch;
   logits.resize(static_cast<size_t>(batch * vocab));
@@ -175,6 +207,41 @@ Status TokenRunner::step(const Entry &entry, const std::vector<int64_t> &ids, in
     }
   }
   return {};
+}
+
+Status TokenRunner::step(const Entry &entry, const std::vector<int64_t> &ids, int64_t past, std::vector<float> *logits,
+                         std::vector<int64_t> *next) {
+  std::vector<HostTensor> inputs;
+  if (Status s = makeInputs(entry, ids, past, inputs)) {
+    return s;
+  }
+  int32_t logitsPort = findRole(entry.outputs, KIMI_ROLE_LOGITS);
+  int32_t nextPort = findRole(entry.outputs, KIMI_ROLE_NEXT_TOKEN);
+  if (next && nextPort < 0) {
+    return invalidArgument("entry '" + entry.name + "' does not choose tokens");
+  }
+  std::vector<bool> wanted(entry.outputs.size());
+  if (logits) {
+    wanted[logitsPort] = true;
+  }
+  if (next) {
+    wanted[nextPort] = true;
+  }
+  if (Status s = model.run(entry, inputs, outputs, {/*poison=*/false, &wanted})) {
+    return s;
+  }
+  if (next) {
+    const HostTensor &out = outputs[nextPort];
+    if (out.count() != batch) {
+      return {KIMI_RUNTIME_ERROR, "entry '" + entry.name + "' gave " + std::to_string(out.count()) + " tokens for " +
+                                      std::to_string(batch) + " sequences"};
+    }
+    next->resize(static_cast<size_t>(batch));
+    for (int64_t b = 0; b < batch; ++b) {
+      (*next)[b] = out.integerAt(b);
+    }
+  }
+  return logits ? takeLast(outputs[logitsPort], entry.name, batch, *logits) : Status();
 }
 
 } // namespace kimi::run

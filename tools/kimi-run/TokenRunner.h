@@ -25,7 +25,24 @@ public:
   const std::string &sequenceEntry() const { return (recomputes() ? whole : prefill ? prefill : decode)->name; }
 
   /// Appends `ids` [batch, n] and gives the logits after the last of them, [batch, vocabulary] in fp32.
-  Status feed(const std::vector<int64_t> &ids, std::vector<float> &logits);
+  Status feed(const std::vector<int64_t> &ids, std::vector<float> &logits) { return feed(ids, &logits, nullptr); }
+
+  /// True where the entries choose the greedy token themselves, so that no logits need to come to the host.
+  bool choosesTokens() const;
+  /// Appends `ids` [batch, n] and gives the greedy token after the last of them of each sequence.
+  Status feedGreedy(const std::vector<int64_t> &ids, std::vector<int64_t> &next) { return feed(ids, nullptr, &next); }
+  /// Appends `tokens` [batch], then what the model chooses, `steps` times; see kimi_session_decode.
+  Status decodeGreedy(const std::vector<int64_t> &tokens, int64_t steps, kimi_token_function take, void *user);
+
+  /// An entry, ready to be measured with `ids` [batch, n] at the present length.
+  struct Prepared {
+    const Entry *entry;
+    std::vector<HostTensor> inputs;
+  };
+  /// The entries that take whole sequences, and the one that takes the next token.
+  std::vector<const Entry *> sequenceEntries() const;
+  const Entry *stepEntry() const { return decode ? decode : prefill; }
+  Status prepare(const Entry &entry, const std::vector<int64_t> &ids, Prepared &out) const;
   /// Tokens held so far in each sequence.
   int64_t length() const;
   Status reset();
@@ -35,12 +52,17 @@ public:
 
 private:
   TokenRunner(Model &model, int64_t batch) : model(model), batch(batch) {}
-  Status step(const Entry &entry, const std::vector<int64_t> &ids, int64_t past, std::vector<float> &logits);
+  Status feed(const std::vector<int64_t> &ids, std::vector<float> *logits, std::vector<int64_t> *next);
+  Status makeInputs(const Entry &entry, const std::vector<int64_t> &ids, int64_t past,
+                    std::vector<HostTensor> &inputs) const;
+  Status step(const Entry &entry, const std::vector<int64_t> &ids, int64_t past, std::vector<float> *logits,
+              std::vector<int64_t> *next);
 
   Model &model;
   int64_t batch;
   const Entry *prefill = nullptr, *decode = nullptr, *whole = nullptr;
-  std::vector<int64_t> history; ///< [batch, length], only where all is recomputed.
+  const Entry *lastOnly = nullptr; ///< Like prefill, but with the logits of the last token only.
+  std::vector<int64_t> history;    ///< [batch, length], only where all is recomputed.
   std::vector<HostTensor> outputs;
 };
 

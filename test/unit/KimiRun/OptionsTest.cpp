@@ -108,6 +108,7 @@ TEST(Options, Mistakes) {
   expectUsageError({"m.kmod", "--prompt", "x", "--cpu", "z80"}, "--cpu");
   expectUsageError({"m.kmod", "--benchmark", "--runs", "0"}, "--runs");
   expectUsageError({"m.kmod", "--benchmark", "--output", "o.npz"}, "--output");
+  expectUsageError({"m.kmod", "--prompt", "x", "--profile", "t.json"}, "--profile goes with --benchmark");
   expectUsageError({"m.kmod", "--prompt", "x", "--threads", "-1"}, "--threads");
   expectUsageError({"--onnx-test", "d", "--prompt", "x"}, "--onnx-test");
   expectUsageError({"--onnx-test", "d", "e", "--module", "m.kmod"}, "give --onnx-test one folder");

@@ -99,6 +99,31 @@ TEST_F(Run, EveryWayToStepGivesTheSameText) {
   }
 }
 
+TEST_F(Run, TheModuleMayChooseTokensItself) {
+  for (bool decode : {true, false}) {
+    TinyModule spec;
+    spec.nextToken = true;
+    spec.decode = decode; // without it, logits are taken
+    make(spec);
+    Json report = generate({"--prompt", prompt, "--tokens", "9", "--ignore-eos"});
+    EXPECT_EQ(report["tokens"].get<std::vector<int64_t>>(), tiny.answer(ids(prompt), 9));
+    EXPECT_EQ(report["stopped"], "length");
+    EXPECT_EQ(generate({"--prompt", prompt, "--tokens", "1", "--ignore-eos"})["tokens"].size(), 1u);
+    EXPECT_EQ(generate({"--prompt", prompt, "--tokens", "0"})["tokens"].size(), 0u);
+    Json full = generate(
+        {"--prompt", prompt, "--tokens", "9", "--ignore-eos", "--max-seq", std::to_string(ids(prompt).size() + 2)});
+    EXPECT_EQ(full["stopped"], "context");
+    EXPECT_EQ(full["tokens"].size(), 3u);
+  }
+  TinyModule spec;
+  spec.nextToken = true;
+  spec.vocabulary = 2;
+  make(spec);
+  Result result = runTool({module, "--tokenizer", tokenizer, "--prompt", "!", "--tokens", "5"}); // ends at once
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "\n");
+}
+
 TEST_F(Run, TextGoesToStdout) {
   make({});
   Result result = runTool({module, "--tokenizer", tokenizer, "--prompt", prompt, "--tokens", "5", "--ignore-eos"});
@@ -222,6 +247,74 @@ TEST_F(Run, Benchmarks) {
   result = runTool({module, "--benchmark", "--json", "-"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(Json::parse(result.out).contains("main")) << result.out;
+}
+
+TEST_F(Run, OnAGpu) {
+  setenv("KIMI_CUDA_DRIVER", KIMI_FAKE_CUDA, 1);
+  TinyModule spec;
+  spec.cuda = spec.nextToken = true;
+  make(spec);
+  Json report = generate({"--prompt", prompt, "--tokens", "9", "--ignore-eos"});
+  EXPECT_EQ(report["tokens"].get<std::vector<int64_t>>(), tiny.answer(ids(prompt), 9));
+  report = generate({"--prompt", prompt, "--tokens", "9", "--ignore-eos", "--device", "cuda:0", "--no-graph"});
+  EXPECT_EQ(report["tokens"].get<std::vector<int64_t>>(), tiny.answer(ids(prompt), 9));
+  Result result = runTool({module, "--benchmark", "--context", "5", "--prefill-tokens", "7", "--runs", "4", "--json",
+                           path("report.json"), "--profile", path("trace.json")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const char *part : {"prefill of 7 tokens", "decode after 5", "loop after 5", "tiny_step ", "launches"}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+  }
+  std::ifstream reportFile(path("report.json")), traceFile(path("trace.json"));
+  report = Json::parse(reportFile);
+  EXPECT_NEAR(report["decode"]["median_s"].get<double>(), 2e-3, 1e-9); // a millisecond a launch, says the fake
+  ASSERT_EQ(report["decode"]["launches"].size(), 2u);
+  EXPECT_EQ(report["decode"]["launches"][1]["kernel"], "tiny_choose");
+  EXPECT_NEAR(report["decode"]["launches"][1]["median_us"].get<double>(), 1000, 1e-3);
+  Json trace = Json::parse(traceFile);
+  int events = 0;
+  for (const Json &event : trace["traceEvents"]) {
+    if (event["ph"] == "X") {
+      ++events;
+      EXPECT_NEAR(event["dur"].get<double>(), 1000, 1e-3);
+      EXPECT_EQ(event["name"].get<std::string>().compare(0, 5, "tiny "), 0);
+    }
+  }
+  EXPECT_EQ(events, 4);
+
+  HostTensor tensor;
+  ASSERT_FALSE(bool(HostTensor::create(KIMI_I64, {2, 3}, tensor)));
+  for (int64_t i = 0; i < 6; ++i) {
+    tensor.set(i, i + 1);
+  }
+  NamedTensors named;
+  named.emplace_back("input_ids", std::move(tensor));
+  ASSERT_FALSE(bool(writeArrays(path("in.npz"), named)));
+  result = runTool({module, "--benchmark", "--input", path("in.npz"), "--json", "-"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  report = Json::parse(result.out);
+  EXPECT_EQ(report["launches"][0]["name"], "tiny");
+  EXPECT_EQ(report["main"]["runs"], 10);
+
+  setenv("KIMI_CUDA_DRIVER", "/nonexistent", 1);
+  result = runTool({module, "--tokenizer", tokenizer, "--prompt", prompt});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("no CUDA driver"), std::string::npos) << result.err;
+  result = runTool({module, "--tokenizer", tokenizer, "--prompt", prompt, "--device", "cpu"});
+  EXPECT_NE(result.err.find("cannot run on 'cpu'"), std::string::npos) << result.err;
+  unsetenv("KIMI_CUDA_DRIVER");
+}
+
+TEST_F(Run, ProfilesOnTheCpu) {
+  make({});
+  Result result =
+      runTool({module, "--benchmark", "--context", "5", "--runs", "3", "--json", "-", "--profile", path("trace.json")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  Json report = Json::parse(result.out);
+  EXPECT_EQ(report["decode"]["launches"].size(), 1u);
+  EXPECT_GT(report["decode"]["median_s"].get<double>(), 0);
+  EXPECT_NE(result.err.find("tiny_step"), std::string::npos) << result.err;
+  std::ifstream file(path("trace.json"));
+  EXPECT_EQ(Json::parse(file)["traceEvents"].size(), 3u);
 }
 
 TEST_F(Run, LooksInside) {

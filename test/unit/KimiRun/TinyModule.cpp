@@ -36,10 +36,13 @@ public:
     std::vector<flatbuffers::Offset<fb::State>> states = {
         fb::CreateStateDirect(out, "seen", fb::DType::I64, &stateDims, 1, "", "")};
     fb::Blob blob(0, imageSize);
+    const char *device = spec.cuda ? "cuda:sm_90" : "cpu:x86-64";
     std::vector<flatbuffers::Offset<fb::Image>> images = {
-        fb::CreateImage(out, out.CreateString("cpu:x86-64"), &blob, imageSum)};
-    std::vector<flatbuffers::Offset<fb::Kernel>> kernels = {fb::CreateKernelDirect(out, "step", "tiny_step", 0),
-                                                            fb::CreateKernelDirect(out, "whole", "tiny_whole", 0)};
+        fb::CreateImage(out, out.CreateString(device), &blob, imageSum)};
+    std::vector<flatbuffers::Offset<fb::Kernel>> kernels;
+    for (const char *name : {"tiny_step", "tiny_whole", "tiny_choose"}) {
+      kernels.push_back(fb::CreateKernelDirect(out, name, name, 0, /*threads=*/spec.cuda ? 32 : 0));
+    }
     std::vector<flatbuffers::Offset<flatbuffers::String>> symbols;
     for (const char *name : {"batch", "seq", "total"}) {
       symbols.push_back(out.CreateString(name));
@@ -49,7 +52,7 @@ public:
     auto imageList = out.CreateVector(images);
     auto kernelList = out.CreateVector(kernels);
     auto entryList = out.CreateVector(entries);
-    auto producer = out.CreateString("test"), target = out.CreateString("cpu:x86-64");
+    auto producer = out.CreateString("test"), target = out.CreateString(device);
     fb::ModuleBuilder module(out);
     module.add_producer(producer);
     module.add_target(target);
@@ -100,12 +103,17 @@ private:
 
   flatbuffers::Offset<fb::Entry> entry(const char *name, const std::vector<flatbuffers::Offset<fb::Port>> &inputs,
                                        const fb::Dim &seq, const Ints &states, const std::vector<fb::Buffer> &buffers,
-                                       flatbuffers::Offset<fb::Launch> launch, int32_t stepTokens) {
+                                       const std::vector<flatbuffers::Offset<fb::Launch>> &launches,
+                                       int32_t stepTokens) {
     std::vector<flatbuffers::Offset<fb::Port>> outputs = {
         port("logits", fb::DType::F32, {fb::Dim(-1, 0), seq, fb::Dim(spec.vocabulary, -1)}, fb::Role::Logits)};
     Ints dims = {batch, tokens, vocabulary};
     std::vector<flatbuffers::Offset<fb::OutputDims>> outputDims = {fb::CreateOutputDimsDirect(out, &dims)};
-    std::vector<flatbuffers::Offset<fb::Launch>> launches = {launch};
+    if (launches.size() > 1) {
+      dims = {batch, one};
+      outputs.push_back(port("next", fb::DType::I64, {fb::Dim(-1, 0), fb::Dim(1, -1)}, fb::Role::NextToken));
+      outputDims.push_back(fb::CreateOutputDimsDirect(out, &dims));
+    }
     return fb::CreateEntryDirect(out, name, &inputs, &outputs, &outputDims, &states, &scalars, nullptr, &buffers, -1,
                                  &launches, stepTokens);
   }
@@ -118,7 +126,7 @@ private:
                                        fb::Buffer(fb::BufferKind::Output, 0, 0, 0)};
     auto run = launch(
         1, {view(0, fb::DType::I64, {batch, tokens}), view(1, fb::DType::F32, {batch, tokens, vocabulary}, true)});
-    return entry("main", {ids}, seq, {}, buffers, run, -1);
+    return entry("main", {ids}, seq, {}, buffers, {run}, -1);
   }
 
   flatbuffers::Offset<fb::Entry> stepEntry(const char *name, int64_t fixed) {
@@ -140,7 +148,13 @@ private:
     auto run = launch(0, {view(0, fb::DType::I64, {batch, tokens}), view(1, fb::DType::F32, {batch, total}),
                           view(2, fb::DType::I64, {batch, tokens}), view(3, fb::DType::I64, {batch, capacity}, true),
                           view(4, fb::DType::F32, {batch, tokens, vocabulary}, true), scalarArg});
-    return entry(name, inputs, seq, {0}, buffers, run, tokens);
+    std::vector<flatbuffers::Offset<fb::Launch>> launches = {run};
+    if (spec.nextToken) {
+      buffers.emplace_back(fb::BufferKind::Output, 1, 0, 0);
+      launches.push_back(launch(
+          2, {view(4, fb::DType::F32, {batch, tokens, vocabulary}), view(5, fb::DType::I64, {batch, one}, true)}));
+    }
+    return entry(name, inputs, seq, {0}, buffers, launches, tokens);
   }
 
   const TinyModule &spec;

@@ -17,6 +17,8 @@ namespace kimi::run {
 struct TinyModule {
   bool prefill = true, decode = true; ///< Entries with a state, a mask and positions,
   bool whole = true;                  ///< and `main`, which maps ids [batch, seq] to logits.
+  bool nextToken = false;             ///< prefill and decode choose the token themselves, too.
+  bool cuda = false;                  ///< For the fake driver of test/unit/Runtime/FakeCuda.h.
   int64_t vocabulary = 1024;
   int64_t context = -1; ///< Longest sequence, or -1.
 

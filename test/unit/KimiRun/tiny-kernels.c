@@ -40,3 +40,20 @@ void tiny_whole(const int64_t *a, int64_t x, int64_t y, int64_t z) {
     }
   }
 }
+
+/* logits [B,T,V] f32, next [B,1] i64: the largest of the last row, NaN giving -1. */
+void tiny_choose(const int64_t *a, int64_t x, int64_t y, int64_t z) {
+  const float *logits = (const float *)a[0];
+  int64_t *next = (int64_t *)a[7];
+  for (int64_t b = 0; b < a[1]; ++b) {
+    const float *row = logits + b * a[4] + (a[2] - 1) * a[5];
+    int64_t best = row[0] == row[0] ? 0 : -1;
+    for (int64_t v = 1; v < a[3]; ++v) {
+      best = row[v * a[6]] > row[best * a[6]] ? v : best;
+    }
+    next[b * a[10]] = best;
+  }
+}
+
+/* How many words each takes: for the fake CUDA driver. */
+const int tiny_step_parameters = 28, tiny_whole_parameters = 12, tiny_choose_parameters = 12;
