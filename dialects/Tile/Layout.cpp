@@ -7,6 +7,7 @@
 
 #include "dialects/Tile/Layout.h"
 #include "dialects/Tile/TileDialect.h"
+#include "llvm/ADT/STLExtras.h"
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -96,7 +97,8 @@ struct Digits {
 };
 } // namespace
 
-LayoutAttr kimi::tile::blockedLayout(MLIRContext *context, ArrayRef<int64_t> shape, int64_t warps, int64_t vector) {
+LayoutAttr kimi::tile::blockedLayout(MLIRContext *context, ArrayRef<int64_t> shape, int64_t warps, int64_t vector,
+                                     int64_t fastest) {
   int64_t rank = shape.size(), lanes = 32;
   Digits digits(shape);
   SmallVector<LayoutMode> registerModes, laneModes, warpModes;
@@ -106,30 +108,34 @@ LayoutAttr kimi::tile::blockedLayout(MLIRContext *context, ArrayRef<int64_t> sha
       threads /= mode->extent;
     }
   };
+  SmallVector<int64_t> order; // of dims, the one that neighbours run along first
+  for (int64_t dim = rank - 1; dim >= 0; --dim) {
+    order.insert(dim == fastest ? order.begin() : order.end(), dim);
+  }
   if (rank > 0) {
-    if (std::optional<LayoutMode> mode = digits.take(vector, rank - 1)) {
+    if (std::optional<LayoutMode> mode = digits.take(vector, order[0])) {
       registerModes.push_back(*mode);
     }
   }
-  for (int64_t dim = rank - 1; dim >= 0; --dim) {
+  for (int64_t dim : order) {
     spread(lanes, dim, laneModes);
   }
-  for (int64_t dim = 0; dim < rank; ++dim) {
+  for (int64_t dim : llvm::reverse(order)) {
     spread(warps, dim, warpModes);
   }
   laneModes.push_back({lanes, 0, 0});
   warpModes.push_back({warps, 0, 0});
-  for (int64_t dim = rank - 1; dim >= 0; --dim) {
+  for (int64_t dim : order) {
     registerModes.push_back({digits.left[dim], digits.stride[dim], dim});
   }
   return makeLayout(context, registerModes, laneModes, warpModes);
 }
 
 LayoutAttr kimi::tile::bestBlockedLayout(MLIRContext *context, ArrayRef<int64_t> shape, int64_t warps,
-                                         int64_t maxVector) {
+                                         int64_t maxVector, int64_t fastest) {
   LayoutAttr best;
   for (int64_t vector = maxVector; vector >= 1; vector /= 2) {
-    LayoutAttr layout = blockedLayout(context, shape, warps, vector);
+    LayoutAttr layout = blockedLayout(context, shape, warps, vector, fastest);
     if (!best || layout.registerCount() < best.registerCount()) {
       best = layout;
     }
@@ -138,7 +144,7 @@ LayoutAttr kimi::tile::bestBlockedLayout(MLIRContext *context, ArrayRef<int64_t>
 }
 
 LayoutAttr kimi::tile::simtAccumulatorLayout(MLIRContext *context, int64_t rows, int64_t columns, int64_t warps,
-                                             bool transposed) {
+                                             bool transposed, bool rowsOnly) {
   // A warp is 4 x 8 lanes, or wider where there are few rows or columns.
   int64_t rowLanes = 4;
   while (rowLanes > 1 && rows % rowLanes != 0) {
@@ -153,6 +159,13 @@ LayoutAttr kimi::tile::simtAccumulatorLayout(MLIRContext *context, int64_t rows,
   }
   int64_t vector = transposed ? 1 : std::gcd<int64_t>(4, columns / columnLanes);
   int64_t threadRows = rows / rowLanes, threadColumns = columns / columnLanes;
+  if (rowsOnly) {
+    int64_t rowWarps = std::gcd(warps, threadRows), warpRows = rows / rowWarps;
+    return makeLayout(
+        context,
+        {{vector, 1, 1}, {threadColumns / vector, vector * columnLanes, 1}, {warpRows / rowLanes, rowLanes, 0}},
+        {{columnLanes, vector, 1}, {rowLanes, 1, 0}}, {{rowWarps, warpRows, 0}, {warps / rowWarps, 0, 0}});
+  }
   int64_t bestRowWarps = 0, bestSum = std::numeric_limits<int64_t>::max();
   for (int64_t rowWarps = 1; rowWarps <= warps; ++rowWarps) {
     if (warps % rowWarps != 0 || threadRows % rowWarps != 0 || threadColumns % (vector * (warps / rowWarps)) != 0) {

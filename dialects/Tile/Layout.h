@@ -61,19 +61,22 @@ LayoutAttr mmaAccumulatorLayout(mlir::MLIRContext *context, int64_t rows, int64_
 LayoutAttr wgmmaAccumulatorLayout(mlir::MLIRContext *context, int64_t rows, int64_t columns, int64_t rowGroups,
                                   int64_t columnGroups);
 
-/// A layout for any shape: `vector` elements (or what divides the extent) of the last dim in a thread, then lanes along
-/// the last dims, warps along the first ones; what is left over goes to registers, threads too many replicate.
-LayoutAttr blockedLayout(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape, int64_t warps, int64_t vector);
+/// A layout for any shape: `vector` elements (or what divides the extent) along dim `fastest` (by default the last) in
+/// a thread, then lanes along that dim and the last others, warps along the first ones; what is left over goes to
+/// registers, threads too many replicate.
+LayoutAttr blockedLayout(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape, int64_t warps, int64_t vector,
+                         int64_t fastest = -1);
 
 /// The blocked layout with the fewest registers, among those the one with the widest vectors of up to `maxVector`.
 LayoutAttr bestBlockedLayout(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape, int64_t warps,
-                             int64_t maxVector);
+                             int64_t maxVector, int64_t fastest = -1);
 
 /// Accumulators of the fp32 product on ordinary units: warps of 4 x 8 lanes, rows of a thread 4 apart. Columns come in
 /// fours (read as one vector from rows of b), or with `transposed` b 8 apart. The warps are spread so that a thread's
-/// block is as square as possible. Null where the shape leaves no layout without replication.
+/// block is as square as possible, or over rows alone with `rowsOnly` (as far as there are rows; the warps left over
+/// replicate). Null where the shape leaves no such layout.
 LayoutAttr simtAccumulatorLayout(mlir::MLIRContext *context, int64_t rows, int64_t columns, int64_t warps,
-                                 bool transposed);
+                                 bool transposed, bool rowsOnly = false);
 
 /// Which register holds an offset from a thread's first element.
 class RegisterTable {

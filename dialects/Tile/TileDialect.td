@@ -239,6 +239,21 @@ def Tile_PipelineOp : Tile_Op<"pipeline", [SingleBlock, NoTerminator, RecursiveM
   let hasVerifier = 1;
 }
 
+def Tile_SharedAccessOp : Tile_Op<"shared_access"> {
+  let summary = "all threads access shared memory next";
+  let description = [{
+    Stands in a kernel only while its tile ops are being lowered to threads: the code that follows reads and writes these
+    bytes of the block's shared memory, given as pairs of offset and length. `tile-insert-barriers` removes it.
+
+    Constraint: [S1] pairs of an offset and a length, neither negative.
+
+    Example: `tile.shared_access reads [0, 4096] writes [8192, 512]`.
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes);
+  let assemblyFormat = "`reads` $reads `writes` $writes attr-dict";
+  let hasVerifier = 1;
+}
+
 def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, HasParent<"MapOp">]> {
   let summary = "the element of a `tile.map`";
   let description = [{ Example: `tile.yield %s : f32`. }];

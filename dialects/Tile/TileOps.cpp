@@ -266,5 +266,14 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
+LogicalResult SharedAccessOp::verify() {
+  for (ArrayRef<int64_t> list : {getReads(), getWrites()}) {
+    if (list.size() % 2 != 0 || llvm::any_of(list, [](int64_t value) { return value < 0; })) {
+      return emitOpError("[S1] needs pairs of an offset and a length");
+    }
+  }
+  return success();
+}
+
 #define GET_OP_CLASSES
 #include "dialects/Tile/TileOps.cpp.inc"

@@ -28,6 +28,66 @@ def TileAssignThreads : Pass<"tile-assign-threads", "mlir::ModuleOp"> {
   let options = [Option<"threads", "threads", "int64_t", "128", "block size of kernels that do not name one">];
 }
 
+def TileAssignLayouts : Pass<"tile-assign-layouts", "mlir::ModuleOp"> {
+  let summary = "decide which thread of a block holds which element of a fragment";
+  let description = [{
+    Products come first: accumulators of tensor cores get the layout of mma.sync (warps over rows and columns so that they
+    read little, over rows alone where the result is a factor of another product), those of fused multiply-adds blocks of
+    rows and columns, those of few rows times a weight in global memory vectors of it. The rest follows: the operands of a
+    `tile.map` share a layout, what a `tile.reduce` leaves has the slice of its input's, a factor held in a fragment has the
+    accumulators' layout, so that the result of one product is the operand of the next as it lies. Fragments that no
+    product reaches get blocks: 16 bytes a thread, neighbours beside each other. Layouts that are there already stay.
+
+    Before: `%acc = tile.alloc : memref<64x64xf32, #tile.space<fragment>>`
+
+    After: `%acc = tile.alloc {layout = #tile.layout<registers [...], lanes [...], warps [...]>} : ...`
+
+    Errors: a fragment that takes more than 512 registers of a thread. Numeric effect: none.
+  }];
+}
+
+def TileToNvvm : Pass<"tile-to-nvvm", "mlir::ModuleOp"> {
+  let summary = "lower the tile ops of block programs to the work of one thread";
+  let description = [{
+    Fragments become arrays of the thread, indexed by constants (LLVM makes registers of them); shared tiles become bytes
+    of the block's dynamic shared memory, swizzled so that neither ldmatrix nor vectors of 16 bytes meet bank conflicts,
+    tiles that are never in use together at the same place. Copies move up to 16 bytes at a time where the alignment of
+    addresses is known (`tile.align`), elements outside of buffers are padded or skipped. `tile.pipeline` keeps `stages`
+    copies of its buffers and fills them ahead by cp.async. `tile.mma` is computed by mma.sync and ldmatrix (bf16 and fp16,
+    `tf32` on request), by fused multiply-adds of fp32 otherwise; a product of up to 8 rows with a weight in global memory
+    streams the weight. A fragment that is used in another layout than its own goes through shared memory, with a remark.
+
+    Kernels without tiles are left alone. Run after --tile-assign-layouts; --tile-insert-barriers follows.
+
+    Before: `tile.fill %acc, %zero : memref<64x64xf32, #tile.space<fragment>>, f32`
+
+    After: 32 stores of `%zero` to the thread's array.
+
+    Errors: more shared memory than the processor has; what the lowering has no road for.
+
+    Numeric effect: sums of `tile.reduce add` and `tile.mma` are reassociated, products and sums of `tile.mma` fused.
+  }];
+  let options = [Option<"sm", "sm", "int64_t", "80", "compute capability, major * 10 + minor">];
+  let dependentDialects = ["mlir::LLVM::LLVMDialect", "mlir::NVVM::NVVMDialect", "mlir::arith::ArithDialect",
+                           "mlir::scf::SCFDialect"];
+}
+
+def TileInsertBarriers : Pass<"tile-insert-barriers", "mlir::ModuleOp"> {
+  let summary = "insert a barrier where threads meet the accesses of others to shared memory";
+  let description = [{
+    Follows `tile.shared_access` through branches and around loops: a barrier stands before an access only if, since the
+    last one, other threads may have written what it reads or writes, or read what it writes.
+
+    Before: `tile.shared_access reads [] writes [0, 64]`, ..., `tile.shared_access reads [0, 64] writes []`
+
+    After: ..., `nvvm.barrier`, ...
+
+    Numeric effect: none.
+  }];
+  let statistics = [Statistic<"numBarriers", "num-barriers", "barriers inserted">];
+  let dependentDialects = ["mlir::NVVM::NVVMDialect"];
+}
+
 def TileKernelToNvvm : Pass<"tile-kernel-to-nvvm", "mlir::ModuleOp"> {
   let summary = "make each tile.kernel a CUDA kernel of the kernel ABI";
   let description = [{

@@ -36,6 +36,11 @@ void kimi::buildTileToCudaPipeline(OpPassManager &pm, const TileToCudaOptions &o
   pm.addPass(createTileBoolToByte());
   pm.addPass(math::createMathExtendToSupportedTypes());
   // Block programs: tile ops to what one thread does of them.
+  pm.addPass(createTileAssignLayouts());
+  TileToNvvmOptions threads;
+  threads.sm = options.sm;
+  pm.addPass(createTileToNvvm(threads));
+  pm.addPass(createTileInsertBarriers());
   pm.addPass(createTileExpandMath({/*all=*/true}));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

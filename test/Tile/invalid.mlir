@@ -434,3 +434,11 @@ tile.kernel @k(%x: memref<?xf32>, %n: index) {
   }
   tile.return
 }
+
+// -----
+
+tile.kernel @k() {
+  // expected-error@+1 {{[S1] needs pairs of an offset and a length}}
+  tile.shared_access reads [0] writes []
+  tile.return
+}

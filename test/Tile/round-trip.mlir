@@ -87,5 +87,7 @@ tile.kernel @gpu(%x: memref<?x64xbf16> {tile.align = 16 : i64}, %w: memref<?x64x
   } compute {
     tile.mma %acc, %a, %b transpose_b tf32 : memref<64x64xf32, #tile.space<fragment>>, memref<64x32xbf16, #tile.space<shared>>, memref<64x32xbf16, #tile.space<shared>>
   }
+  // CHECK: tile.shared_access reads [0, 4096] writes []
+  tile.shared_access reads [0, 4096] writes []
   tile.return
 }

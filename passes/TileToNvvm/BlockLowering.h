@@ -1,0 +1,127 @@
+//===- BlockLowering.h - the tile ops of one kernel as the work of one thread
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef KIMI_PASSES_TILETONVVM_BLOCKLOWERING_H
+#define KIMI_PASSES_TILETONVVM_BLOCKLOWERING_H
+
+#include "passes/TileToNvvm/BlockEmitter.h"
+#include "passes/TileToNvvm/MemoryBox.h"
+#include "passes/TileToNvvm/MmaKind.h"
+#include <memory>
+#include <variant>
+
+namespace kimi {
+
+/// A fragment: an array of the thread's own, indexed by constants only, so that LLVM makes registers of it.
+struct Fragment {
+  mlir::Value array; ///< !llvm.ptr
+  mlir::Type element;
+  llvm::SmallVector<int64_t> shape;
+  tile::LayoutAttr layout;
+  std::unique_ptr<tile::RegisterTable> registers;
+};
+
+/// What a memref operand of a tile op stands for.
+using TileOperand = std::variant<Fragment *, MemoryBox>;
+
+/// Lowers the tile ops of a kernel one after the other; each is replaced by code in front of it.
+class BlockLowering {
+public:
+  BlockLowering(tile::KernelOp kernel, int64_t sm);
+  /// Lowers the whole kernel. Errors are emitted at the op concerned.
+  mlir::LogicalResult run();
+
+private:
+  using Values = llvm::SmallVector<mlir::Value>;
+
+  // The kernel's memory (BlockLowering.cpp)
+  mlir::LogicalResult makeTiles();
+  mlir::LogicalResult lowerOp(mlir::Operation *op);
+  mlir::FailureOr<GlobalBuffer *> globalBuffer(mlir::Value memref);
+  /// What `memref` stands for; an error at `op` where that cannot be told.
+  mlir::FailureOr<TileOperand> operand(mlir::Operation *op, mlir::Value memref);
+  /// As above, of a memref that is no fragment: the box of `extents` from `offsets` along `dims` of it.
+  mlir::FailureOr<MemoryBox> box(mlir::Operation *op, mlir::Value memref, llvm::ArrayRef<mlir::OpFoldResult> offsets,
+                                 llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> extents, bool checked);
+  mlir::Value sharedPointer(int64_t offset);
+  /// Tells the barrier analysis that all threads access these tiles next.
+  void access(llvm::ArrayRef<const MemoryBox *> reads, llvm::ArrayRef<const MemoryBox *> writes);
+  void accessBytes(mlir::ArrayRef<int64_t> reads, mlir::ArrayRef<int64_t> writes); ///< pairs of offset and bytes
+  /// A tile of scratch memory behind the kernel's tiles, used between barriers.
+  const SharedTile &scratch(mlir::MemRefType type);
+
+  // Registers (Registers.cpp)
+  mlir::Value get(const Fragment &fragment, int64_t index);
+  void set(Fragment &fragment, int64_t index, mlir::Value value);
+  Values getAll(const Fragment &fragment);
+  /// Coordinates of a thread's element.
+  llvm::SmallVector<Coord> coordsOf(tile::LayoutAttr layout, int64_t index, unsigned rank,
+                                    llvm::ArrayRef<Coord> origin = {});
+  /// The elements of a box, from `origin` on, that a thread holds under `layout` (of `shape`), register by register.
+  /// Dims in which the box has extent 1 are broadcast.
+  Values read(MemoryBox &box, tile::LayoutAttr layout, llvm::ArrayRef<int64_t> shape, mlir::FloatAttr pad = {},
+              llvm::ArrayRef<Coord> origin = {});
+  void write(MemoryBox &box, tile::LayoutAttr layout, llvm::ArrayRef<mlir::Value> values,
+             llvm::ArrayRef<Coord> origin = {});
+  /// The elements of a fragment that a thread holds under `layout` of `shape` (dims of extent 1 of the fragment are
+  /// broadcast); through shared memory where the fragment's own layout differs.
+  Values readFragment(mlir::Operation *op, Fragment &fragment, tile::LayoutAttr layout, llvm::ArrayRef<int64_t> shape);
+  void writeFragment(mlir::Operation *op, Fragment &fragment, tile::LayoutAttr layout,
+                     llvm::ArrayRef<mlir::Value> values);
+  /// Reads or writes whichever it is.
+  Values readOperand(mlir::Operation *op, TileOperand &operand, tile::LayoutAttr layout, llvm::ArrayRef<int64_t> shape);
+  void writeOperand(mlir::Operation *op, TileOperand &operand, tile::LayoutAttr layout,
+                    llvm::ArrayRef<mlir::Value> values);
+  /// How many consecutive registers are neighbours along `dim` and may be moved as one vector.
+  int64_t vectorOf(tile::LayoutAttr layout, unsigned rank, int64_t dim, int64_t limit);
+  /// Runs `fn` for pieces of a tile that is in no registers: pieces of `shape` under a layout that spreads over all
+  /// threads, `vector` elements along `fastest` beside each other; `origin` is where the piece starts.
+  using PieceFn = llvm::function_ref<void(tile::LayoutAttr, llvm::ArrayRef<int64_t>, llvm::ArrayRef<Coord>)>;
+  void pieces(llvm::ArrayRef<int64_t> shape, int64_t fastest, int64_t vector, PieceFn fn);
+
+  // Ops (LowerCopies.cpp, LowerElementwise.cpp, LowerReduce.cpp, LowerMma*.cpp)
+  mlir::LogicalResult lowerLoad(tile::LoadOp op);
+  /// Copies a box to a shared tile through registers.
+  mlir::LogicalResult copyIn(tile::LoadOp op, MemoryBox &source, MemoryBox &tile);
+  mlir::LogicalResult lowerStore(tile::StoreOp op);
+  mlir::LogicalResult lowerFill(tile::FillOp op);
+  mlir::LogicalResult lowerMap(tile::MapOp op);
+  mlir::LogicalResult lowerReduce(tile::ReduceOp op);
+  /// Combines each of `values` over the lanes that differ in the digits `reduced` says; all of them get the result.
+  void reduceLanes(tile::ReduceKind kind, llvm::ArrayRef<tile::LayoutMode> lanes,
+                   llvm::function_ref<bool(const tile::LayoutMode &)> reduced, Values &values);
+  /// The same over warps, through scratch memory; the values are elements of `shape` under `result`.
+  void reduceWarps(tile::ReduceKind kind, tile::LayoutAttr result, llvm::ArrayRef<int64_t> shape,
+                   llvm::ArrayRef<tile::LayoutMode> warps, llvm::function_ref<bool(const tile::LayoutMode &)> reduced,
+                   Values &values);
+  mlir::LogicalResult lowerPipeline(tile::PipelineOp op);
+  /// A load of a pipeline: by cp.async where that can do it.
+  mlir::LogicalResult lowerAsyncLoad(tile::LoadOp op);
+  /// Copy number `index` (i32) of a pipelined buffer, as a memref that the other lowerings know.
+  mlir::Value copyOf(mlir::Value buffer, mlir::Value index, int64_t copyBytes);
+  mlir::LogicalResult lowerMma(tile::MmaOp op);
+  /// An operand of a product in memory; a fragment is written to scratch memory.
+  MemoryBox inMemory(mlir::Operation *op, TileOperand &operand);
+  mlir::LogicalResult lowerTensorCore(tile::MmaOp op, Fragment &acc, TileOperand &a, MemoryBox &b);
+  mlir::LogicalResult lowerSimt(tile::MmaOp op, Fragment &acc, TileOperand &a, TileOperand &b);
+  mlir::LogicalResult lowerSkinny(tile::MmaOp op, Fragment &acc, TileOperand &a, MemoryBox &b);
+
+  tile::KernelOp kernel;
+  int64_t sm;
+  mlir::OpBuilder builder;
+  BlockEmitter e;
+  mlir::Value sharedBase; ///< !llvm.ptr<3>
+  llvm::DenseMap<mlir::Value, std::unique_ptr<Fragment>> fragments;
+  llvm::DenseMap<mlir::Value, std::unique_ptr<SharedTile>> tiles;
+  llvm::DenseMap<mlir::Value, std::unique_ptr<GlobalBuffer>> buffers;
+  std::vector<std::unique_ptr<SharedTile>> scratchTiles;
+  llvm::SmallVector<mlir::Operation *> copies; ///< what copyOf made
+  int64_t tileBytes = 0, scratchBytes = 0;
+};
+
+} // namespace kimi
+
+#endif // KIMI_PASSES_TILETONVVM_BLOCKLOWERING_H

@@ -1,0 +1,165 @@
+// RUN: kimi-opt %s --tile-assign-threads --tile-assign-layouts --tile-to-nvvm --tile-insert-barriers --canonicalize --cse \
+// RUN:   --split-input-file | FileCheck %s
+
+!t = memref<16x64xf32, #tile.space<fragment>>
+!s = memref<16x64xf32, #tile.space<shared>>
+
+// Sixteen bytes at a time where the address is known to allow it; rows past the end are padded (no load there) and not
+// stored. The tile is swizzled: the row's low bits are mixed into the 16-byte column.
+// CHECK-LABEL: llvm.mlir.global external @rows_shared() {addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>
+// CHECK: tile.kernel @rows
+// CHECK-SAME: tile.shared_bytes = 4096 : i64
+// CHECK-COUNT-2: llvm.inline_asm "{{.*}}@$5 ld.global.nc.v4.b32 {$0, $1, $2, $3}, [$4];"
+// CHECK: arith.xori
+// CHECK-COUNT-2: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK: nvvm.barrier
+// CHECK-COUNT-2: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK-NOT: nvvm.barrier
+// CHECK-COUNT-2: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32 [$4], {$0, $1, $2, $3};"
+tile.kernel @rows(%x: memref<?x64xf32, strided<[64, 1], offset: ?>> {tile.align = 16 : i64},
+                  %y: memref<?x64xf32, strided<[64, 1], offset: ?>> {tile.align = 16 : i64}) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %b = tile.block_id 0
+  %m = arith.muli %b, %c16 : index
+  %s = tile.alloc : !s
+  tile.load %s from %x[%m, %c0] dims [0, 1] : memref<?x64xf32, strided<[64, 1], offset: ?>>, !s
+  tile.store %s to %y[%m, %c0] dims [0, 1] : !s, memref<?x64xf32, strided<[64, 1], offset: ?>>
+  tile.return
+}
+
+// -----
+
+!t = memref<4x64xf32, #tile.space<fragment>>
+
+// Nothing is promised about addresses: element by element. An odd extent: as well. Inside for certain: no checks.
+// CHECK-LABEL: tile.kernel @unaligned
+// CHECK-COUNT-8: llvm.inline_asm {{.*}} ld.global.nc.b32 $0
+// CHECK-NOT: ld.global
+// CHECK-COUNT-4: llvm.load {{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// CHECK: tile.return
+tile.kernel @unaligned(%x: memref<?x63xf32, strided<[63, 1], offset: ?>>, %y: memref<8x63xf32, strided<[63, 1], offset: ?>> {tile.align = 16 : i64},
+                       %z: memref<4x64xf32>) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  %t = tile.alloc : !t
+  tile.load %t from %x[%c0, %c0] dims [0, 1] : memref<?x63xf32, strided<[63, 1], offset: ?>>, !t
+  tile.store %t to %z[%c0, %c0] dims [0, 1] : !t, memref<4x64xf32>
+  %u = tile.alloc : memref<4x32xf32, #tile.space<fragment>>
+  tile.load %u from %y[%c0, %c0] dims [0, 1] : memref<8x63xf32, strided<[63, 1], offset: ?>>, memref<4x32xf32, #tile.space<fragment>>
+  tile.store %u to %z[%c0, %c0] dims [0, 1] : memref<4x32xf32, #tile.space<fragment>>, memref<4x64xf32>
+  tile.return
+}
+
+// -----
+
+// One row in 128 threads: four hold each element, one of them stores; bf16 is widened and narrowed on the way, in pairs.
+// CHECK-LABEL: tile.kernel @one_row
+// CHECK: arith.extf {{.*}} : bf16 to f32
+// CHECK: nvvm.convert.f32x2.to.bf16x2
+// CHECK: llvm.inline_asm has_side_effects "@$2 st.global.b32 [$1], $0;"
+tile.kernel @one_row(%x: memref<1x64xbf16> {tile.align = 16 : i64}, %y: memref<1x64xbf16> {tile.align = 16 : i64}) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %t = tile.alloc {layout = #tile.layout<registers [2:1 at 1], lanes [32:2 at 1], warps [4:0]>} : memref<1x64xf32, #tile.space<fragment>>
+  tile.load %t from %x[%c0, %c0] dims [0, 1] : memref<1x64xbf16>, memref<1x64xf32, #tile.space<fragment>>
+  tile.store %t to %y[%c0, %c0] dims [0, 1] : memref<1x64xf32, #tile.space<fragment>>, memref<1x64xbf16>
+  tile.return
+}
+
+// -----
+
+!t = memref<16x64xf32, #tile.space<fragment>>
+!r = memref<16x1xf32, #tile.space<fragment>>
+
+// Sixteen lanes share a row: in the thread, then across lanes by halves; no shared memory, no barrier. A slice is read
+// where it is, element by element; approximate exp is one instruction and a product.
+// CHECK-LABEL: tile.kernel @softmax
+// CHECK-NOT: nvvm.barrier
+// CHECK-COUNT-6: llvm.intr.maximum
+// CHECK-COUNT-8: nvvm.shfl.sync bfly
+// CHECK-NOT: nvvm.shfl.sync
+// CHECK-COUNT-8: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"
+// CHECK-NOT: nvvm.barrier
+tile.kernel @softmax(%x: memref<16x64xf32> {tile.align = 16 : i64}) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %t = tile.alloc : !t
+  %top = tile.alloc : !r
+  tile.load %t from %x[%c0, %c0] dims [0, 1] : memref<16x64xf32>, !t
+  tile.reduce max %t into %top axis 1 : !t, !r
+  tile.map ins(%t, %top : !t, !r) outs(%t : !t) {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %e = math.exp %d fastmath<afn> : f32
+    tile.yield %e : f32
+  }
+  tile.store %t to %x[%c0, %c0] dims [0, 1] : !t, memref<16x64xf32>
+  tile.return
+}
+
+// -----
+
+!t = memref<1x1024xf32, #tile.space<fragment>>
+!r = memref<1x1xf32, #tile.space<fragment>>
+
+// A row over four warps: lanes, then one value a warp through shared memory.
+// CHECK-LABEL: tile.kernel @long_row
+// CHECK-SAME: tile.shared_bytes = 16 : i64
+// CHECK-COUNT-5: nvvm.shfl.sync bfly
+// CHECK: st.shared.b32
+// CHECK: nvvm.barrier
+// CHECK-COUNT-4: llvm.load {{.*}} : !llvm.ptr<3> -> i32
+// CHECK-COUNT-3: arith.addf
+tile.kernel @long_row(%x: memref<1x1024xf32> {tile.align = 16 : i64}, %y: memref<1x1xf32>) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %t = tile.alloc : !t
+  %sum = tile.alloc : !r
+  tile.load %t from %x[%c0, %c0] dims [0, 1] : memref<1x1024xf32>, !t
+  tile.reduce add %t into %sum axis 1 : !t, !r
+  tile.store %sum to %y[%c0, %c0] dims [0, 1] : !r, memref<1x1xf32>
+  tile.return
+}
+
+// -----
+
+// Positions are a run-time part that all of a thread's elements share, and a constant.
+// CHECK-LABEL: tile.kernel @index
+// CHECK: %[[BASE:.*]] = arith.index_cast %{{.*}} : i32 to index
+// CHECK: arith.addi %[[BASE]], %c1{{.*}} : index
+// CHECK: arith.addi %[[BASE]], %c2{{.*}} : index
+tile.kernel @index(%y: memref<1x128xindex>) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  %t = tile.alloc {layout = #tile.layout<registers [4:1 at 1], lanes [32:4 at 1], warps []>} : memref<1x128xindex, #tile.space<fragment>>
+  tile.map outs(%t : memref<1x128xindex, #tile.space<fragment>>) {
+    %j = tile.element_index 1
+    tile.yield %j : index
+  }
+  tile.store %t to %y[%c0, %c0] dims [0, 1] : memref<1x128xindex, #tile.space<fragment>>, memref<1x128xindex>
+  tile.return
+}
+
+// -----
+
+// Tiles in use at different times share their bytes; what threads overwrite there has been read by all.
+// CHECK-LABEL: tile.kernel @reuse
+// CHECK-SAME: tile.shared_bytes = 8192 : i64
+// CHECK: nvvm.barrier
+// CHECK: nvvm.barrier
+// CHECK: nvvm.barrier
+tile.kernel @reuse(%x: memref<64x32xf32>, %y: memref<64x32xf32>) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %s = tile.alloc : memref<64x32xf32, #tile.space<shared>>
+  %t = tile.alloc : memref<64x32xf32, #tile.space<shared>>
+  tile.load %s from %x[%c0, %c0] dims [0, 1] : memref<64x32xf32>, memref<64x32xf32, #tile.space<shared>>
+  tile.store %s to %y[%c0, %c0] dims [0, 1] : memref<64x32xf32, #tile.space<shared>>, memref<64x32xf32>
+  tile.load %t from %x[%c0, %c0] dims [0, 1] : memref<64x32xf32>, memref<64x32xf32, #tile.space<shared>>
+  tile.store %t to %y[%c0, %c0] dims [0, 1] : memref<64x32xf32, #tile.space<shared>>, memref<64x32xf32>
+  tile.return
+}
+
+// -----
+
+// Kernels without tiles are left alone.
+// CHECK-LABEL: tile.kernel @loops
+// CHECK-NEXT: tile.return
+tile.kernel @loops() {
+  tile.return
+}
