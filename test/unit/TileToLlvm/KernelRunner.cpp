@@ -22,14 +22,6 @@
 
 using namespace kimi::test;
 
-View kimi::test::dense(void *data, std::vector<int64_t> sizes) {
-  std::vector<int64_t> strides(sizes.size(), 1);
-  for (size_t i = sizes.size(); i-- > 1;) {
-    strides[i - 1] = strides[i] * sizes[i];
-  }
-  return {data, std::move(sizes), std::move(strides)};
-}
-
 KernelRunner::KernelRunner(const std::string &mlir, const std::string &cpu, unsigned lanes, bool expandMath) {
   mlir::DialectRegistry registry;
   registry.insert<kimi::tile::TileDialect, mlir::arith::ArithDialect, mlir::linalg::LinalgDialect,

@@ -21,7 +21,13 @@ struct View {
 };
 
 /// Row-major view of `data`.
-View dense(void *data, std::vector<int64_t> sizes);
+inline View dense(void *data, std::vector<int64_t> sizes) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * sizes[i];
+  }
+  return {data, std::move(sizes), std::move(strides)};
+}
 
 /// A shared object of kernels, compiled from MLIR text for the host and loaded.
 class KernelRunner {
