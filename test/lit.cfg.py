@@ -24,8 +24,10 @@ config.substitutions.append(("%mlir_lib", os.path.join(os.path.dirname(os.path.d
 # NVIDIA's assembler is optional; kimi-compile looks for it in the same places.
 places = [os.environ.get("KIMI_PTXAS", ""), shutil.which("ptxas") or "", "/usr/local/cuda/bin/ptxas"]
 places += [os.path.join(os.environ[root], "bin", "ptxas") for root in ("CUDA_HOME", "CUDA_PATH") if root in os.environ]
-if any(os.access(place, os.X_OK) for place in places):
+found = [place for place in places if os.access(place, os.X_OK)]
+if found:
     config.available_features.add("ptxas")
+    config.substitutions.append(("%ptxas", found[0]))
 for variable in ("KIMI_PTXAS", "CUDA_HOME", "CUDA_PATH"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]

@@ -6,13 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Codegen/LinkSharedObject.h"
+#include "lib/Codegen/ToolRun.h"
 #include "lld/Common/Driver.h"
-#include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include <mutex>
 
@@ -23,32 +19,18 @@ static llvm::Error error(const llvm::Twine &message) {
 }
 
 llvm::Expected<std::string> kimi::linkSharedObject(llvm::ArrayRef<std::string> objects) {
-  llvm::SmallString<128> folder;
-  if (std::error_code code = llvm::sys::fs::createUniqueDirectory("kimi-link", folder)) {
-    return error("no temporary folder: " + code.message());
+  llvm::Expected<ToolRun> files = ToolRun::create("kimi-link");
+  if (!files) {
+    return error(llvm::toString(files.takeError()));
   }
-  llvm::scope_exit cleanUp([&] { llvm::sys::fs::remove_directories(folder); });
-
-  auto path = [&](const llvm::Twine &name) {
-    llvm::SmallString<128> result(folder);
-    llvm::sys::path::append(result, name);
-    return result.str().str();
-  };
-  std::string output = path("kernels.so");
+  std::string output = files->path("kernels.so");
   llvm::SmallVector<std::string> inputs;
   for (size_t i = 0; i < objects.size(); ++i) {
-    inputs.push_back(path(llvm::Twine(i) + ".o"));
-    std::error_code code;
-    llvm::raw_fd_ostream file(inputs.back(), code);
-    if (!code) {
-      file << objects[i];
-      file.close();
-      code = file.error();
-      file.clear_error();
+    std::string name = std::to_string(i) + ".o";
+    if (llvm::Error problem = files->write(name, objects[i])) {
+      return error(llvm::toString(std::move(problem)));
     }
-    if (code) {
-      return error(inputs.back() + ": " + code.message());
-    }
+    inputs.push_back(files->path(name));
   }
 
   llvm::SmallVector<const char *> arguments = {"ld.lld",
@@ -77,9 +59,9 @@ llvm::Expected<std::string> kimi::linkSharedObject(llvm::ArrayRef<std::string> o
   if (result.retCode != 0) {
     return error(llvm::StringRef(log).trim());
   }
-  auto bytes = llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  llvm::Expected<std::string> bytes = files->read("kernels.so");
   if (!bytes) {
-    return error(output + ": " + bytes.getError().message());
+    return error(llvm::toString(bytes.takeError()));
   }
-  return (*bytes)->getBuffer().str();
+  return bytes;
 }

@@ -6,16 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Codegen/Ptxas.h"
-#include "llvm/ADT/ScopeExit.h"
+#include "lib/Codegen/ToolRun.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace kimi;
 namespace fs = llvm::sys::fs;
@@ -62,15 +60,6 @@ llvm::Expected<std::optional<std::string>> kimi::findPtxas(llvm::StringRef given
   }
   std::string usual = "/usr/local/cuda/bin/ptxas";
   return fs::can_execute(usual) ? std::optional<std::string>(usual) : std::nullopt;
-}
-
-std::optional<std::string> kimi::findBeside(llvm::StringRef ptxas, llvm::StringRef name) {
-  std::string beside = inFolder(path::parent_path(ptxas), name);
-  if (!ptxas.empty() && fs::can_execute(beside)) {
-    return beside;
-  }
-  llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName(name);
-  return found ? std::optional<std::string>(*found) : std::nullopt;
 }
 
 void kimi::parsePtxasLog(llvm::StringRef log, PtxasResult &result) {
@@ -166,42 +155,25 @@ static std::string describeFailure(llvm::StringRef log, llvm::StringRef ptx) {
 }
 
 llvm::Expected<PtxasResult> kimi::runPtxas(llvm::StringRef ptxas, llvm::StringRef ptx, llvm::StringRef arch) {
-  llvm::SmallString<128> folder;
-  if (std::error_code code = fs::createUniqueDirectory("kimi-ptxas", folder)) {
-    return error("no temporary folder: " + code.message());
+  llvm::Expected<ToolRun> files = ToolRun::create("kimi-ptxas");
+  if (!files) {
+    return files.takeError();
   }
-  llvm::scope_exit cleanUp([&] { fs::remove_directories(folder); });
-  std::string input = inFolder(folder, "kernels.ptx"), output = inFolder(folder, "kernels.cubin"),
-              log = inFolder(folder, "log");
-  {
-    std::error_code code;
-    llvm::raw_fd_ostream file(input, code);
-    if (!code) {
-      file << ptx;
-      file.close();
-      code = file.error();
-      file.clear_error();
-    }
-    if (code) {
-      return error(input + ": " + code.message());
-    }
+  if (llvm::Error problem = files->write("kernels.ptx", ptx)) {
+    return problem;
   }
-  std::string archFlag = ("-arch=" + arch).str();
-  llvm::StringRef arguments[] = {ptxas, archFlag, "-O3", "-v", "-o", output, input};
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(log), llvm::StringRef(log)};
-  std::string problem;
-  int status = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt, redirects, 0, 0, &problem);
-  auto text = llvm::MemoryBuffer::getFile(log);
-  llvm::StringRef said = text ? (*text)->getBuffer() : llvm::StringRef();
-  if (status != 0) {
-    return error("'" + ptxas + "' refuses the kernels: " + (problem.empty() ? describeFailure(said, ptx) : problem));
+  ToolRun::Outcome outcome = files->run(
+      ptxas, {("-arch=" + arch).str(), "-O3", "-v", "-o", files->path("kernels.cubin"), files->path("kernels.ptx")});
+  std::string said = outcome.output + outcome.log;
+  if (!outcome.succeeded) {
+    return error("'" + ptxas + "' refuses the kernels: " + describeFailure(said, ptx));
   }
-  auto bytes = llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  llvm::Expected<std::string> bytes = files->read("kernels.cubin");
   if (!bytes) {
-    return error("'" + ptxas + "' wrote no cubin: " + bytes.getError().message());
+    return error("'" + ptxas + "' wrote no cubin: " + llvm::toString(bytes.takeError()));
   }
   PtxasResult result;
-  result.cubin = (*bytes)->getBuffer().str();
+  result.cubin = std::move(*bytes);
   parsePtxasLog(said, result);
   return result;
 }

@@ -44,9 +44,6 @@ struct PtxasResult {
 /// $CUDA_PATH/bin, /usr/local/cuda/bin; nullopt where there is none. Error: `given` or $KIMI_PTXAS is not executable.
 llvm::Expected<std::optional<std::string>> findPtxas(llvm::StringRef given);
 
-/// The program `name` ("nvdisasm") beside `ptxas` or on the search path; nullopt where there is none.
-std::optional<std::string> findBeside(llvm::StringRef ptxas, llvm::StringRef name);
-
 /// Assembles `ptx` for `arch` ("sm_90a"). The cubin depends on the PTX, the architecture and the version of ptxas only.
 /// Errors carry ptxas's words, and the kernel they are about where a line is named.
 llvm::Expected<PtxasResult> runPtxas(llvm::StringRef ptxas, llvm::StringRef ptx, llvm::StringRef arch);

@@ -14,14 +14,23 @@
 
 namespace kimi {
 
-/// One line a kernel, `key=value` with blanks between: its block, registers, spills and memory as ptxas reports them,
-/// and how often instructions of interest stand in its PTX (0 are left out):
-///   kernel=linear threads=128 registers=168 spill_stores=0 spill_loads=0 stack=0 static_shared=0 dynamic_shared=98304
-///   barriers=2 ptx: wgmma=16 tma_load=2 mbarrier=12
+/// How often instructions stand in a kernel, by kernel and name; names that do not occur are absent.
+using InstructionCounts = llvm::MapVector<llvm::StringRef, llvm::MapVector<llvm::StringRef, int64_t>>;
+
+/// Three lines a kernel. The first is `key=value` with blanks between: its block, registers, spills and memory as ptxas
+/// reports them. The others count instructions of interest, in the PTX and, where nvdisasm is found beside ptxas or on
+/// the search path, in the machine code:
+///   kernel=linear threads=128 registers=168 spill_stores=0 spill_loads=0 stack=0 barriers=2 static_shared=0
+///   dynamic_shared=98304
+///     ptx: wgmma=16 tma=2 mbarrier=12
+///     sass: total=1204 HGMMA=16 UTMALDG=2 SYNCS=12
 std::string describeSass(const CudaImage &image, const CudaOptions &options);
 
-/// How often each instruction of interest stands in the kernels of `ptx`, by kernel.
-llvm::MapVector<llvm::StringRef, llvm::MapVector<llvm::StringRef, int64_t>> countInstructions(llvm::StringRef ptx);
+/// Instructions of interest in PTX, under names of our own ("wgmma", "tma", "cp_async", "ld_global_nc").
+InstructionCounts countPtx(llvm::StringRef ptx);
+
+/// Instructions in what `nvdisasm -c` prints, under their first word ("FFMA", "LDG"), and "total".
+InstructionCounts countSass(llvm::StringRef text);
 
 } // namespace kimi
 

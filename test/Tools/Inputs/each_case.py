@@ -13,7 +13,7 @@ for model in models:
     result = subprocess.run([str(model) if word == "@" else word for word in command], capture_output=True, text=True)
     sys.stderr.write(result.stderr)
     lines = result.stdout.splitlines()
-    spilling = [line for line in lines if "spill_stores=0 spill_loads=0" not in line]
+    spilling = [line for line in lines if line.startswith("kernel=") and "spill_stores=0 spill_loads=0" not in line]
     print("\n".join(spilling), end="\n" if spilling else "")
     done = result.returncode == 0 and any(line.startswith("kernel=") for line in lines)
     status |= not done

@@ -72,11 +72,11 @@ TEST(MergePtx, RefusesOtherTargetsAndNoHeader) {
   EXPECT_TRUE(llvm::errorToBool(mergePtx({"ret;\n"}).takeError()));
 }
 
-TEST(CountInstructions, ByKernel) {
-  auto counts = countInstructions(kHeader + ".visible .entry a(\n)\n{\n\tld.global.nc.b32 %r1, [%rd1];\n"
-                                            "\t@%p1 st.global.b32 [%rd1], %r1;\n}\n"
-                                            ".visible .entry b(\n)\n{\n\tcp.async.bulk.tensor.2d [%r1];\n"
-                                            "\tcp.async.bulk.commit_group;\n\tcp.async.cg.shared [%r1];\n}\n");
+TEST(CountPtx, ByKernel) {
+  InstructionCounts counts = countPtx(kHeader + ".visible .entry a(\n)\n{\n\tld.global.nc.b32 %r1, [%rd1];\n"
+                                                "\t@%p1 st.global.b32 [%rd1], %r1;\n}\n"
+                                                ".visible .entry b(\n)\n{\n\tcp.async.bulk.tensor.2d [%r1];\n"
+                                                "\tcp.async.bulk.commit_group;\n\tcp.async.cg.shared [%r1];\n}\n");
   ASSERT_EQ(counts.size(), 2u);
   EXPECT_EQ(counts["a"].size(), 2u);
   EXPECT_EQ(counts["a"]["ld_global_nc"], 1);
@@ -84,5 +84,21 @@ TEST(CountInstructions, ByKernel) {
   EXPECT_EQ(counts["b"].size(), 2u);
   EXPECT_EQ(counts["b"]["tma"], 1);
   EXPECT_EQ(counts["b"]["cp_async"], 1);
+}
+
+TEST(CountSass, ByKernel) {
+  InstructionCounts counts = countSass("\t.section\t.text.a,\"ax\",@progbits\na:\n.text.a:\n"
+                                       "        /*0000*/                   LDC R1, c[0x0][0x28] ;\n"
+                                       "        /*0010*/              @!P0 LDG.E.CONSTANT R0, desc[UR4][R2.64] ;\n"
+                                       ".L_x_1:\n"
+                                       "        /*0020*/               @P1 LDG.E R0, desc[UR4][R2.64] ;\n"
+                                       "        /*0030*/                   NOP;\n"
+                                       ".text.b:\n"
+                                       "        /*0000*/                   EXIT ;\n");
+  ASSERT_EQ(counts.size(), 2u);
+  EXPECT_EQ(counts["a"]["total"], 3);
+  EXPECT_EQ(counts["a"]["LDG"], 2);
+  EXPECT_EQ(counts["a"].count("NOP"), 0u);
+  EXPECT_EQ(counts["b"]["EXIT"], 1);
 }
 } // namespace
