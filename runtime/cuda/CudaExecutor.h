@@ -56,6 +56,8 @@ private:
   Status copyInputs(Frame &frame, const kimi_tensor *inputs, const EntryMemory &memory);
   Status copyOutputs(Frame &frame, const kimi_tensor *outputs, const EntryMemory &memory);
   Status launch(Frame &frame, EntryMemory &memory);
+  /// Without a graph.
+  Status launchEach(const EntryMemory &memory);
   Status launchTimed(Frame &frame, EntryMemory &memory, std::vector<LaunchTime> &times);
   /// The pinned memory for the inputs of the next step.
   Status stageInputs(Frame &frame, const kimi_tensor *inputs, TokenPorts ports, const EntryMemory &memory, Step &step);

@@ -62,7 +62,7 @@ constexpr int oldestDriver = 12000;
   ENTRY(eventElapsedTime, "cuEventElapsedTime", 2000, true, (float *, Event, Event))                                   \
   ENTRY(launchKernelEx, "cuLaunchKernelEx", 11060, true, (const LaunchConfig *, Function, void **, void **))           \
   ENTRY(launchHostFunc, "cuLaunchHostFunc", 10000, true, (Stream, void (*)(void *), void *))                           \
-  ENTRY(graphInstantiate, "cuGraphInstantiate", 12000, true, (GraphExec *, Graph, unsigned long long))                 \
+  ENTRY(graphInstantiate, "cuGraphInstantiateWithFlags", 11040, true, (GraphExec *, Graph, unsigned long long))        \
   ENTRY(graphDestroy, "cuGraphDestroy", 10000, true, (Graph))                                                          \
   ENTRY(graphExecDestroy, "cuGraphExecDestroy", 10000, true, (GraphExec))                                              \
   ENTRY(graphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams", 12000, true,                                   \

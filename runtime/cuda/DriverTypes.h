@@ -115,7 +115,7 @@ struct GraphEdgeData {
 };
 
 /// CUtensorMap.
-struct alignas(64) TensorMap {
+struct alignas(128) TensorMap {
   uint64_t opaque[16];
 };
 

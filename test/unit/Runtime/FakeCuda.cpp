@@ -598,7 +598,7 @@ Result cuLaunchHostFunc(Stream stream, void (*function)(void *), void *data) {
 }
 
 Result cuGraphInstantiateWithFlags(GraphExec *out, Graph graph, unsigned long long) {
-  ENTER("cuGraphInstantiate");
+  ENTER("cuGraphInstantiateWithFlags");
   auto *it = reinterpret_cast<FakeGraph *>(graph);
   if (!known(graphs, graph, "graph")) {
     return Result(invalidHandle);
@@ -684,9 +684,7 @@ Result cuTensorMapEncodeTiled(TensorMap *out, TensorMapDataType type, uint32_t r
 }
 
 Result cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t, ProcAddressStatus *status) {
-  static const std::map<std::string, const char *> variants = {{"cuGraphInstantiate", "cuGraphInstantiateWithFlags"}};
-  auto variant = variants.find(name);
-  std::string symbol = variant == variants.end() ? name : variant->second;
+  std::string symbol = name;
   if (symbol == "cuStreamGetCaptureInfo") {
     symbol += version >= 12030 ? "_v3" : "_v2";
   }
