@@ -106,6 +106,9 @@ Status CudaProgram::uploadWeights(const format::Contents &contents, const std::s
         files.release(weight); // the pages of the file are of no more use
       }
     }
+    if (Status s = upload.flush()) {
+      return s;
+    }
   }
   return upload.finish();
 }

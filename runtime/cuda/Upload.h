@@ -20,13 +20,13 @@ public:
 
   /// Copies `bytes` bytes from `source` to `destination`. May return before they are there.
   Status add(DevicePointer destination, const uint8_t *source, uint64_t bytes);
+  /// Gives what is in the current buffer to the device, and waits for the other one. What is added next starts a copy
+  /// of its own: due where it lies in another allocation, since no copy may reach across two.
+  Status flush();
   /// Waits until everything is there.
   Status finish();
 
 private:
-  /// Gives what is in the current buffer to the device, and waits for the other one.
-  Status flush();
-
   struct Buffer {
     PinnedMemory memory;
     OwnedEvent copied;

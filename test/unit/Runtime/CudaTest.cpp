@@ -69,6 +69,23 @@ TEST_F(Cuda, InitFillsDerivedBuffersFromUploadedWeights) {
   EXPECT_EQ(fake.live()["device memory"], 2); // derived buffers and the output: the weight went after `init`
 }
 
+TEST_F(Cuda, WeightsOfInitAndOfOthersLieApart) {
+  ModuleSpec module = derivedModule(); // its weight is read by `init` alone
+  std::vector<float> kept = {5, 6, 7, 8}, copied(4), out(4);
+  module.weights.push_back({"kept", {2, 2}, "", 0, kept});
+  EntrySpec &entry = module.entries[1];
+  int32_t zero = entry.constant(0), one = entry.constant(1), two = entry.constant(2);
+  entry.outputs.push_back({"copy", fb::DType::F32, {fb::Dim(2, -1), fb::Dim(2, -1)}, {two, two}});
+  int32_t weight = entry.buffer(fb::BufferKind::Weight, 1), copy = entry.buffer(fb::BufferKind::Output, 1);
+  entry.launches.push_back(
+      {{fb::Variant(Scale, -1, two, two, one)},
+       {{weight, zero, {two, two}, {two, one}}, {copy, zero, {two, two}, {two, one}, true}, {-1, one}}});
+  auto runner = open(cudaModule(module));
+  ASSERT_EQ(runner->run("main", {}, {tensor(out, {2, 2}), tensor(copied, {2, 2})}), KIMI_OK) << lastError();
+  EXPECT_EQ(out, (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(copied, kept);
+}
+
 TEST_F(Cuda, LargeWeightsComeInPieces) {
   constexpr int64_t rows = 300, columns = 20000; // 24 MB: more than a piece
   ModuleSpec module = derivedModule();
