@@ -22,14 +22,19 @@ Status CudaExecutor::create(const CudaProgram &program, const kimi_session_optio
   if (Status s = createStream(program.device(), executor->stream)) {
     return s;
   }
+  if (Status s = createStream(program.device(), executor->copies)) {
+    return s;
+  }
   out = std::move(executor);
   return {};
 }
 
 CudaExecutor::~CudaExecutor() {
-  if (stream) { // nothing may run on memory that goes
-    CudaDevice::Scope scope(device());
-    driver().streamSynchronize(stream.get());
+  CudaDevice::Scope scope(device());
+  for (const OwnedStream *it : {&stream, &copies}) {
+    if (*it) { // nothing may run on memory that goes
+      driver().streamSynchronize(it->get());
+    }
   }
 }
 
@@ -71,7 +76,7 @@ Status CudaExecutor::clearStates(const Extent &extent) {
                         "states");
 }
 
-Status CudaExecutor::place(Frame &frame, const TokenPorts *tokens, EntryMemory *&out) {
+Status CudaExecutor::place(Frame &frame, const TokenPorts *ports, EntryMemory *&out) {
   EntryMemory &memory = entries[&frame.layout()];
   const fb::Entry &entry = frame.layout().entry;
   memory.inputs.resize(frame.inputCount());
@@ -79,6 +84,10 @@ Status CudaExecutor::place(Frame &frame, const TokenPorts *tokens, EntryMemory *
   memory.inputAddresses.resize(frame.inputCount());
   memory.outputAddresses.resize(frame.outputCount());
   for (uint32_t i = 0; i < frame.outputCount(); ++i) {
+    if (ports && i == ports->output) {
+      memory.outputAddresses[i] = nextStep().tokens.address();
+      continue;
+    }
     std::string what = frame.place() + ": output " + quoted(entry.outputs()->Get(i)->name()->string_view());
     if (Status s = grow(memory.outputs[i], frame.outputBytes(i), what)) {
       return s;
@@ -86,8 +95,8 @@ Status CudaExecutor::place(Frame &frame, const TokenPorts *tokens, EntryMemory *
     memory.outputAddresses[i] = memory.outputs[i].address();
   }
   for (uint32_t i = 0; i < frame.inputCount(); ++i) {
-    if (tokens && i == tokens->input) {
-      memory.inputAddresses[i] = memory.outputAddresses[tokens->output];
+    if (ports && i == ports->input) {
+      memory.inputAddresses[i] = stepBefore().tokens.address();
       continue;
     }
     std::string what = frame.place() + ": input " + quoted(entry.inputs()->Get(i)->name()->string_view());
@@ -312,12 +321,40 @@ Status CudaExecutor::stageInputs(Frame &frame, const kimi_tensor *inputs, TokenP
   return {};
 }
 
+Status CudaExecutor::makeStep(Frame &frame, TokenPorts ports, Step &step) {
+  step.tokenBytes = frame.outputBytes(ports.output);
+  if (frame.inputBytes(ports.input) != step.tokenBytes) {
+    return {KIMI_RUNTIME_ERROR, frame.place() + ": takes other tokens than it gives"};
+  }
+  for (Step *it : {&step, &stepBefore()}) {
+    if (Status s = grow(it->tokens, step.tokenBytes, frame.place() + ": tokens")) {
+      return s;
+    }
+  }
+  if (step.tokenBytes > step.hostTokens.size()) {
+    if (Status s = PinnedMemory::allocate(device(), step.tokenBytes, "tokens", step.hostTokens)) {
+      return s;
+    }
+  }
+  for (OwnedEvent *event : {&step.computed, &step.copied}) {
+    if (!*event) {
+      if (Status s = createEvent(device(), /*timed=*/false, *event)) {
+        return s;
+      }
+    }
+  }
+  return {};
+}
+
 Status CudaExecutor::enqueueStep(Frame &frame, const kimi_tensor *inputs, TokenPorts ports) {
   CudaDevice::Scope scope(device());
   if (enqueued - taken >= maxSteps) {
     return {KIMI_RUNTIME_ERROR, "the tokens of two steps wait to be taken"};
   }
-  Step &step = steps[enqueued % maxSteps]; // its last use was taken, so its memory is free
+  Step &step = nextStep(); // its last use was taken, so its memory is free
+  if (Status s = makeStep(frame, ports, step)) {
+    return s;
+  }
   EntryMemory *memory = nullptr;
   if (Status s = place(frame, &ports, memory)) {
     return s;
@@ -328,21 +365,15 @@ Status CudaExecutor::enqueueStep(Frame &frame, const kimi_tensor *inputs, TokenP
   if (Status s = launch(frame, *memory)) {
     return s;
   }
-  step.tokenBytes = frame.outputBytes(ports.output);
-  if (step.tokenBytes > step.tokens.size()) {
-    if (Status s = PinnedMemory::allocate(device(), step.tokenBytes, "tokens", step.tokens)) {
-      return s;
-    }
-  }
-  if (!step.done) {
-    if (Status s = createEvent(device(), /*timed=*/false, step.done)) {
-      return s;
-    }
-  }
-  DevicePointer tokens = memory->outputAddresses[ports.output];
-  Result result = driver().memcpyDtoHAsync(step.tokens.data(), tokens, step.tokenBytes, stream.get());
+  Result result = driver().eventRecord(step.computed.get(), stream.get());
   if (result == Success) {
-    result = driver().eventRecord(step.done.get(), stream.get());
+    result = driver().streamWaitEvent(copies.get(), step.computed.get(), 0);
+  }
+  if (result == Success) {
+    result = driver().memcpyDtoHAsync(step.hostTokens.data(), step.tokens.address(), step.tokenBytes, copies.get());
+  }
+  if (result == Success) {
+    result = driver().eventRecord(step.copied.get(), copies.get());
   }
   if (Status s = driver().check(result, frame.place() + ": tokens")) {
     return s;
@@ -357,10 +388,10 @@ Status CudaExecutor::takeTokens(void *tokens, uint64_t bytes) {
   }
   CudaDevice::Scope scope(device());
   Step &step = steps[taken % maxSteps];
-  if (Status s = driver().check(driver().eventSynchronize(step.done.get()), "a step of decoding failed")) {
+  if (Status s = driver().check(driver().eventSynchronize(step.copied.get()), "a step of decoding failed")) {
     return s;
   }
-  std::memcpy(tokens, step.tokens.data(), bytes);
+  std::memcpy(tokens, step.hostTokens.data(), bytes);
   ++taken;
   return {};
 }

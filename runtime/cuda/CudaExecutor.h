@@ -36,10 +36,12 @@ private:
     std::vector<uint64_t> inputAddresses, outputAddresses;
     std::unique_ptr<LaunchList> launches;
   };
-  /// A step of decoding in the queue.
+  /// A step of decoding in the queue. Its tokens are copied to the host by a stream of their own, while the next step
+  /// runs; so steps write to two places in turn, each reading what the other one holds.
   struct Step {
-    PinnedMemory inputs, tokens;
-    OwnedEvent done;
+    PinnedMemory inputs, hostTokens;
+    DeviceMemory tokens;
+    OwnedEvent computed, copied;
     uint64_t tokenBytes = 0;
   };
   static constexpr size_t maxSteps = 2;
@@ -51,19 +53,23 @@ private:
   /// Waits for the stream. Errors name the entry.
   Status wait(const std::string &place);
   Status grow(DeviceMemory &memory, uint64_t bytes, const std::string &what);
-  /// Makes room for arena and ports, and fills the launches in. `tokens`: ports that share memory.
-  Status place(Frame &frame, const TokenPorts *tokens, EntryMemory *&out);
+  /// Makes room for arena and ports, and fills the launches in. `ports`, where given, lie in the tokens of the next
+  /// step and of the one before it.
+  Status place(Frame &frame, const TokenPorts *ports, EntryMemory *&out);
   Status copyInputs(Frame &frame, const kimi_tensor *inputs, const EntryMemory &memory);
   Status copyOutputs(Frame &frame, const kimi_tensor *outputs, const EntryMemory &memory);
   Status launch(Frame &frame, EntryMemory &memory);
   /// Without a graph.
   Status launchEach(const EntryMemory &memory);
   Status launchTimed(Frame &frame, EntryMemory &memory, std::vector<LaunchTime> &times);
-  /// The pinned memory for the inputs of the next step.
+  Step &nextStep() { return steps[enqueued % maxSteps]; }
+  Step &stepBefore() { return steps[(enqueued + 1) % maxSteps]; }
+  Status makeStep(Frame &frame, TokenPorts ports, Step &step);
+  /// Copies inputs by way of the step's pinned memory.
   Status stageInputs(Frame &frame, const kimi_tensor *inputs, TokenPorts ports, const EntryMemory &memory, Step &step);
 
   const CudaProgram &program;
-  OwnedStream stream;
+  OwnedStream stream, copies;
   DeviceMemory states, arena;
   std::map<const Plan *, EntryMemory> entries;
   GraphCache graphs;

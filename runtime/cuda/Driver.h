@@ -49,6 +49,7 @@ constexpr int oldestDriver = 12000;
   ENTRY(streamCreate, "cuStreamCreate", 2000, true, (Stream *, unsigned))                                              \
   ENTRY(streamDestroy, "cuStreamDestroy", 4000, true, (Stream))                                                        \
   ENTRY(streamSynchronize, "cuStreamSynchronize", 2000, true, (Stream))                                                \
+  ENTRY(streamWaitEvent, "cuStreamWaitEvent", 3020, true, (Stream, Event, unsigned))                                   \
   ENTRY(streamBeginCapture, "cuStreamBeginCapture", 10010, true, (Stream, CaptureMode))                                \
   ENTRY(streamEndCapture, "cuStreamEndCapture", 10000, true, (Stream, Graph *))                                        \
   ENTRY(streamGetCaptureInfo, "cuStreamGetCaptureInfo", 12000, true,                                                   \

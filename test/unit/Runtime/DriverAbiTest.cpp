@@ -133,6 +133,7 @@ SAME_FUNCTION(memsetD8Async, PFN_cuMemsetD8Async_v3020);
 SAME_FUNCTION(streamCreate, PFN_cuStreamCreate_v2000);
 SAME_FUNCTION(streamDestroy, PFN_cuStreamDestroy_v4000);
 SAME_FUNCTION(streamSynchronize, PFN_cuStreamSynchronize_v2000);
+SAME_FUNCTION(streamWaitEvent, PFN_cuStreamWaitEvent_v3020);
 SAME_FUNCTION(streamBeginCapture, PFN_cuStreamBeginCapture_v10010);
 SAME_FUNCTION(streamEndCapture, PFN_cuStreamEndCapture_v10000);
 SAME_FUNCTION(streamGetCaptureInfo, PFN_cuStreamGetCaptureInfo_v11030);

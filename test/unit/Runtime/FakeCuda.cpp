@@ -476,6 +476,22 @@ Result cuStreamSynchronize(Stream stream) {
   return Result(it->error);
 }
 
+Result cuStreamWaitEvent(Stream stream, Event event, unsigned) {
+  ENTER("cuStreamWaitEvent");
+  auto *it = reinterpret_cast<FakeEvent *>(event);
+  if (!known(streams, stream, "stream") || !known(events, event, "event") || !it->stream) {
+    return Result(invalidHandle);
+  }
+  // Runs all that the other stream has by then: more than must have run, and as much as may have.
+  FakeStream *other = it->stream;
+  reinterpret_cast<FakeStream *>(stream)->queue.push_back([=] {
+    if (streams.count(other)) {
+      flush(other);
+    }
+  });
+  return Success;
+}
+
 Result cuStreamBeginCapture(Stream stream, CaptureMode) {
   ENTER("cuStreamBeginCapture");
   reinterpret_cast<FakeStream *>(stream)->capture = *graphs.insert(new FakeGraph()).first;
