@@ -34,6 +34,8 @@ static llvm::Expected<std::string> generate(ModuleOp kernel, const CpuTarget &ta
       function.addFnAttr(llvm::Attribute::NoUnwind);
       function.addFnAttr("target-cpu", target.cpu);
       function.addFnAttr("tune-cpu", target.tune);
+      // Copies and fills of tiles are loops of whole vectors: better than a call of memcpy for each row.
+      function.addFnAttr("no-builtins");
       function.addFnAttr("prefer-vector-width", std::to_string(32 * target.lanes));
     }
   }

@@ -40,6 +40,9 @@ struct Problem : LinearProblem {
   int64_t panel;
 };
 
+/// Writes the kernel of one schedule. A block computes `rows` rows of up to `blockTiles` column tiles. It holds its
+/// rows of x, normalised once, and walks the column tiles with them; rows too long for that are taken in slices of k,
+/// with the sums of all column tiles held meanwhile.
 class LinearKernel {
 public:
   LinearKernel(HostContext &context, Problem &problem, LinearSchedule schedule)
@@ -47,14 +50,14 @@ public:
     panels = llvm::divideCeil(p.n, p.panel);
     group = std::min(std::max<int64_t>(s.columns / p.panel, 1), panels);
     s.columns = group * p.panel;
-    bool whole = p.op.getNorm() != NormKind::none;
-    depth = whole ? p.k : std::min(p.k, std::max<int64_t>(kRowBytes / (4 * s.rows) / 64 * 64, 64));
+    tiles = llvm::divideCeil(panels, group);
+    s.blockTiles = std::min(s.blockTiles, tiles);
+    depth = sliceOf(p.op, p.k, s.rows);
   }
 
   FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard) {
-    Value x = writer.input(p.x), w = writer.input(p.packed);
-    Value gamma = p.gamma ? writer.input(p.gamma) : Value(), beta = p.beta ? writer.input(p.beta) : Value();
-    SmallVector<Value> extras;
+    x = writer.input(p.x), w = writer.input(p.packed);
+    gamma = p.gamma ? writer.input(p.gamma) : Value(), beta = p.beta ? writer.input(p.beta) : Value();
     for (LinearExtra &extra : p.extras) {
       extras.push_back(writer.input(extra.matrix));
     }
@@ -64,43 +67,42 @@ public:
     }
     int64_t rows = p.m.getConstant().value_or(ShapedType::kDynamic);
     auto type = RankedTensorType::get({rows, p.n}, cast<RankedTensorType>(p.op.getType()).getElementType());
-    Value y = writer.result(type, {p.m, SymbolicDim(p.n)});
+    y = writer.result(type, {p.m, SymbolicDim(p.n)});
 
-    Value zero = writer.constant(0);
     // Rows vary fastest: a block of columns of the weight is read from memory once and serves every row from the cache.
-    Value firstPanel = blockStart(1, group);
-    if (panels % group != 0) { // the last block starts early
-      firstPanel = arith::MinUIOp::create(b, loc, firstPanel, writer.constant(panels - group));
+    firstRow = blockStart(0, s.rows);
+    rowsLeft = arith::SubIOp::create(b, loc, writer.extent(y, 0), firstRow);
+    // The rows of x that are used: those past the end count as long as they share a product with one that is not.
+    Value edges = arith::CeilDivUIOp::create(b, loc, rowsLeft, writer.constant(kEdgeRows));
+    rowsUsed = minimum(arith::MulIOp::create(b, loc, edges, writer.constant(kEdgeRows)), s.rows);
+    // With few rows of blocks, a block takes one column tile only, so that there are blocks for many threads.
+    SymbolicDim perBlock(s.blockTiles);
+    Value step = writer.constant(s.blockTiles);
+    if (s.blockTiles > 1) {
+      perBlock = SymbolicDim::select(SymbolicDim::lt(SymbolicDim(kWideBlockRows), p.m), perBlock, SymbolicDim(1));
+      Value wide = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, writer.extent(y, 0),
+                                         writer.constant(kWideBlockRows));
+      step = arith::SelectOp::create(b, loc, wide, step, writer.constant(1));
     }
-    Value firstRow = blockStart(0, s.rows);
-    Value firstColumn = arith::MulIOp::create(b, loc, firstPanel, writer.constant(p.panel));
-    Value acc = t.fragment(s.rows, s.columns);
-    t.fill(acc, 0.0f);
-    if (depth == p.k) {
-      Value a = t.shared(s.rows, p.k);
-      t.load(a, x, {firstRow, zero}, {0, 1});
-      normalize(a, gamma, beta);
-      multiply(acc, a, w, firstPanel, zero, p.k);
-    } else {
-      Value a = t.shared(s.rows, depth);
-      int64_t whole = p.k / depth * depth;
-      buildLoop(b, loc, zero, writer.constant(whole), writer.constant(depth), [&](Value at) {
-        t.load(a, x, {firstRow, at}, {0, 1});
-        multiply(acc, a, w, firstPanel, at, depth);
-      });
-      if (whole < p.k) {
-        Value rest = t.shared(s.rows, p.k - whole), at = writer.constant(whole);
-        t.load(rest, x, {firstRow, at}, {0, 1});
-        multiply(acc, rest, w, firstPanel, at, p.k - whole);
-      }
-    }
-    epilogue(acc, extras, firstRow, firstColumn);
-    t.store(acc, y, {firstRow, firstColumn}, {0, 1});
-    SymbolicDim blocks(static_cast<int64_t>(llvm::divideCeil(panels, group)));
-    return KernelWriter::Variant{writer.finish(stem), guard, SymbolicDim::ceilDiv(p.m, s.rows), blocks};
+    Value firstTile = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(1));
+    firstTile = arith::MulIOp::create(b, loc, firstTile, step);
+    Value endTile = arith::AddIOp::create(b, loc, firstTile, step);
+    endTile = arith::MinUIOp::create(b, loc, endTile, writer.constant(tiles));
+    (depth == p.k ? wholeRows(firstTile, endTile) : slicedRows(firstTile, endTile));
+    return KernelWriter::Variant{writer.finish(stem), guard, SymbolicDim::ceilDiv(p.m, s.rows),
+                                 SymbolicDim::ceilDiv(SymbolicDim(tiles), perBlock)};
   }
 
   KernelWriter &getWriter() { return writer; }
+
+  /// Elements of a row of x that a block holds at a time.
+  static int64_t sliceOf(FusedLinearOp op, int64_t k, int64_t rows) {
+    int64_t most = std::max<int64_t>(kRowBytes / (4 * rows) / 64 * 64, 64);
+    if (op.getNorm() != NormKind::none || k <= most) {
+      return k;
+    }
+    return llvm::alignTo(llvm::divideCeil(k, llvm::divideCeil(k, most)), 16);
+  }
 
 private:
   Value blockStart(uint64_t dim, int64_t step) {
@@ -108,43 +110,128 @@ private:
     return arith::MulIOp::create(b, loc, block, writer.constant(step));
   }
 
-  void multiply(Value acc, Value a, Value w, Value firstPanel, Value firstRow, int64_t rows) {
-    SmallVector<OpFoldResult> offsets{firstPanel, firstRow, b.getIndexAttr(0)},
-        sizes{b.getIndexAttr(group), b.getIndexAttr(rows), b.getIndexAttr(p.panel)}, steps(3, b.getIndexAttr(1));
+  Value minimum(Value value, int64_t most) { return arith::MinUIOp::create(b, loc, value, writer.constant(most)); }
+
+  Value slice(Value tile, Value row, int64_t rows, OpFoldResult column, int64_t columns) {
+    SmallVector<OpFoldResult> offsets{row, column}, sizes{b.getIndexAttr(rows), b.getIndexAttr(columns)},
+        steps(2, b.getIndexAttr(1));
+    return memref::SubViewOp::create(b, loc, tile, offsets, sizes, steps);
+  }
+
+  /// A tile for rows of x. Its rows lie an odd number of cache lines apart, so that the rows of a register block do not
+  /// compete for the same places of the cache.
+  Value rowTile(int64_t columns) {
+    int64_t line = 16, stride = (llvm::divideCeil(columns, line) | 1) * line;
+    Value tile = t.shared(s.rows, s.rows == 1 ? columns : stride);
+    return s.rows == 1 ? tile : slice(tile, writer.constant(0), s.rows, b.getIndexAttr(0), columns);
+  }
+
+  Value firstPanel(Value tile) {
+    Value panel = arith::MulIOp::create(b, loc, tile, writer.constant(group));
+    return panels % group == 0 ? panel : minimum(panel, panels - group); // the last tile starts early
+  }
+
+  void wholeRows(Value firstTile, Value endTile) {
+    Value a = rowTile(p.k);
+    loadRows(a);
+    Value acc = t.fragment(s.rows, s.columns);
+    SmallVector<Value> extraTiles = allocateExtras();
+    buildLoop(b, loc, firstTile, endTile, writer.constant(1), [&](Value tile) {
+      Value panel = firstPanel(tile);
+      t.fill(acc, 0.0f);
+      multiply(acc, a, panel, writer.constant(0), p.k);
+      finish(acc, extraTiles, panel);
+    });
+  }
+
+  void slicedRows(Value firstTile, Value endTile) {
+    Value acc = t.fragment(s.rows, s.columns * s.blockTiles);
+    t.fill(acc, 0.0f);
+    auto eachTile = [&](llvm::function_ref<void(Value, Value)> fn) {
+      buildLoop(b, loc, firstTile, endTile, writer.constant(1), [&](Value tile) {
+        Value within = arith::SubIOp::create(b, loc, tile, firstTile);
+        Value column = arith::MulIOp::create(b, loc, within, writer.constant(s.columns));
+        fn(slice(acc, writer.constant(0), s.rows, column, s.columns), firstPanel(tile));
+      });
+    };
+    auto addSlice = [&](Value a, Value at, int64_t size) {
+      t.load(a, x, {firstRow, at}, {0, 1});
+      eachTile([&](Value sums, Value panel) { multiply(sums, a, panel, at, size); });
+    };
+    int64_t whole = p.k / depth * depth;
+    Value a = rowTile(depth);
+    buildLoop(b, loc, writer.constant(0), writer.constant(whole), writer.constant(depth),
+              [&](Value at) { addSlice(a, at, depth); });
+    if (whole < p.k) {
+      addSlice(rowTile(p.k - whole), writer.constant(whole), p.k - whole);
+    }
+    SmallVector<Value> extraTiles = allocateExtras();
+    eachTile([&](Value sums, Value panel) { finish(sums, extraTiles, panel); });
+  }
+
+  /// acc += a * w[panel.., from..], for the rows that there are.
+  void multiply(Value acc, Value a, Value panel, Value from, int64_t size) {
+    SmallVector<OpFoldResult> offsets{panel, from, b.getIndexAttr(0)},
+        sizes{b.getIndexAttr(group), b.getIndexAttr(size), b.getIndexAttr(p.panel)}, steps(3, b.getIndexAttr(1));
     Value part = memref::SubViewOp::create(b, loc, w, offsets, sizes, steps);
-    tile::MmaOp::create(b, loc, acc, a, part, /*transpose_b=*/false, /*panels=*/true);
+    auto mma = [&](Value sums, Value rows) {
+      tile::MmaOp::create(b, loc, sums, rows, part, /*transpose_b=*/false, /*panels=*/true);
+    };
+    if (s.rows <= kEdgeRows || s.rows % kEdgeRows != 0) {
+      return mma(acc, a);
+    }
+    Value full = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, rowsLeft, writer.constant(s.rows));
+    auto branch = scf::IfOp::create(b, loc, full, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    mma(acc, a);
+    b.setInsertionPointToStart(branch.elseBlock());
+    buildLoop(b, loc, writer.constant(0), rowsUsed, writer.constant(kEdgeRows), [&](Value row) {
+      mma(slice(acc, row, kEdgeRows, b.getIndexAttr(0), s.columns), slice(a, row, kEdgeRows, b.getIndexAttr(0), size));
+    });
+  }
+
+  /// a = rows of x, normalised a few at a time while they are in the nearest cache.
+  void loadRows(Value a) {
+    if (p.op.getNorm() == NormKind::none) {
+      return t.load(a, x, {firstRow, writer.constant(0)}, {0, 1});
+    }
+    SmallVector<Value> affine;
+    Value zero = writer.constant(0);
+    for (Value source : {gamma, beta}) {
+      if (source) {
+        affine.push_back(t.shared(1, p.k));
+        t.load(affine.back(), source, {zero, zero}, {0, 1});
+      }
+    }
+    int64_t rows = kNormRows;
+    while (s.rows % rows != 0) {
+      --rows;
+    }
+    Value squares = t.fragment(rows, p.k), mean = t.fragment(rows, 1), scale = t.fragment(rows, 1);
+    buildLoop(b, loc, zero, rowsUsed, writer.constant(rows), [&](Value row) {
+      Value part = slice(a, row, rows, b.getIndexAttr(0), p.k);
+      t.load(part, x, {arith::AddIOp::create(b, loc, firstRow, row).getResult(), zero}, {0, 1});
+      normalize(part, squares, mean, scale, affine);
+    });
   }
 
   /// a = norm(a) * gamma + beta, row by row.
-  void normalize(Value a, Value gamma, Value beta) {
-    NormKind norm = p.op.getNorm();
-    if (norm == NormKind::none) {
-      return;
-    }
-    Value zero = writer.constant(0);
-    Value scale = t.fragment(s.rows, 1);
+  void normalize(Value a, Value squares, Value mean, Value scale, ArrayRef<Value> affine) {
     Value width = t.number(1.0f / static_cast<float>(p.k)), eps = t.number(p.op.getEps().convertToFloat());
     auto mul = [&](Value x, Value y) { return arith::MulFOp::create(b, loc, x, y).getResult(); };
     auto add = [&](Value x, Value y) { return arith::AddFOp::create(b, loc, x, y).getResult(); };
-    if (norm == NormKind::layer) {
-      Value mean = t.fragment(s.rows, 1);
+    if (p.op.getNorm() == NormKind::layer) {
       t.reduce(tile::ReduceKind::add, a, mean);
       t.map({a, mean}, a,
             [&](ValueRange v) { return arith::SubFOp::create(b, loc, v[0], mul(v[1], width)).getResult(); });
     }
-    Value squares = t.fragment(s.rows, p.k);
     t.map({a}, squares, [&](ValueRange v) { return mul(v[0], v[0]); });
     t.reduce(tile::ReduceKind::add, squares, scale);
     t.map({scale}, scale,
           [&](ValueRange v) { return math::RsqrtOp::create(b, loc, add(mul(v[0], width), eps)).getResult(); });
     SmallVector<Value> factors{a, scale};
-    for (Value source : {gamma, beta}) {
-      if (source) {
-        Value tile = t.shared(1, p.k);
-        t.load(tile, source, {zero, zero}, {0, 1});
-        factors.push_back(tile);
-      }
-    }
+    llvm::append_range(factors, affine);
     t.map(factors, a, [&](ValueRange v) {
       Value value = mul(v[0], v[1]);
       if (gamma) {
@@ -154,16 +241,23 @@ private:
     });
   }
 
-  void epilogue(Value acc, ArrayRef<Value> extras, Value firstRow, Value firstColumn) {
-    SmallVector<Value> tiles;
-    Value zero = writer.constant(0);
-    for (auto [source, extra] : llvm::zip(extras, p.extras)) {
-      Value tile = t.shared(extra.perRow ? s.rows : 1, extra.perColumn ? s.columns : 1,
-                            cast<MemRefType>(source.getType()).getElementType());
-      t.load(tile, source, {extra.perRow ? firstRow : zero, extra.perColumn ? firstColumn : zero}, {0, 1});
-      tiles.push_back(tile);
+  SmallVector<Value> allocateExtras() {
+    SmallVector<Value> result;
+    for (auto [source, extra] : llvm::zip_equal(extras, p.extras)) {
+      result.push_back(t.shared(extra.perRow ? s.rows : 1, extra.perColumn ? s.columns : 1,
+                                cast<MemRefType>(source.getType()).getElementType()));
     }
-    buildEpilogue(t, p.op, acc, {}, {}, tiles);
+    return result;
+  }
+
+  /// The epilogue of the column tile that begins with `panel`, and its store.
+  void finish(Value acc, ArrayRef<Value> extraTiles, Value panel) {
+    Value zero = writer.constant(0), firstColumn = arith::MulIOp::create(b, loc, panel, writer.constant(p.panel));
+    for (auto [tile, source, extra] : llvm::zip_equal(extraTiles, extras, p.extras)) {
+      t.load(tile, source, {extra.perRow ? firstRow : zero, extra.perColumn ? firstColumn : zero}, {0, 1});
+    }
+    buildEpilogue(t, p.op, acc, {}, {}, extraTiles);
+    t.store(acc, y, {firstRow, firstColumn}, {0, 1});
   }
 
   Problem &p;
@@ -172,13 +266,36 @@ private:
   TileBuilder t;
   OpBuilder &b;
   Location loc;
-  int64_t panels, group, depth;
+  int64_t panels, group, tiles, depth; // panels of w, of a column tile; column tiles; columns of x at a time
+  Value x, w, gamma, beta, y;
+  SmallVector<Value> extras;
+  Value firstRow, rowsLeft, rowsUsed;
 };
 
-/// Rows of a block such that a normalised row fits, as many as `wanted` at most; 0 where not even a few do.
-int64_t rowsThatFit(const FusedLinearOp &op, int64_t k, int64_t wanted, bool norm) {
-  int64_t fit = norm ? kRowBytes / (4 * k) : wanted;
-  return fit >= wanted ? wanted : fit / 6 * 6;
+/// Bytes of the tiles of a block, at most; see LinearKernel.
+int64_t tileBytes(FusedLinearOp op, int64_t k, LinearSchedule s) {
+  bool norm = op.getNorm() != NormKind::none;
+  int64_t slice = LinearKernel::sliceOf(op, k, s.rows), line = 16;
+  int64_t elements = s.rows * (slice + 2 * line); // of x
+  elements += s.rows * s.columns * (slice == k ? 1 : s.blockTiles);
+  elements += slice < k ? s.rows * (k % slice + 2 * line) : 0;
+  elements += norm ? (std::min(kNormRows, s.rows) + 2) * k + 2 * s.rows * line : 0;
+  elements += static_cast<int64_t>(op.getExtras().size()) * s.rows * s.columns;
+  return 4 * elements;
+}
+
+/// The schedule of many rows: as many as its tiles have room for, a multiple of a register block; 0 rows where none
+/// has.
+LinearSchedule manyRows(FusedLinearOp op, int64_t k) {
+  LinearSchedule schedule = kManyRows;
+  auto fits = [&] {
+    bool norm = op.getNorm() != NormKind::none;
+    return tileBytes(op, k, schedule) <= kTileBytes && (!norm || 4 * schedule.rows * k <= kRowBytes);
+  };
+  while (schedule.rows > 0 && !fits()) {
+    schedule.rows -= schedule.rows > kEdgeRows ? kEdgeRows : kEdgeRows / 2;
+  }
+  return schedule;
 }
 
 struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinear> {
@@ -218,16 +335,16 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
     }
     auto w = cast<RankedTensorType>(op.getW().getType());
     int64_t k = w.getDimSize(op.getTranspose() ? 1 : 0);
-    if (rowsThatFit(op, k, kManyRows.rows, op.getNorm() != NormKind::none) == 0) {
-      return "its rows of " + std::to_string(k) + " elements are too long to be normalised within a block";
+    if (manyRows(op, k).rows == 0) {
+      return "rows of " + std::to_string(k) + " elements with " + std::to_string(op.getExtras().size()) +
+             " more operands do not fit a block";
     }
     return {};
   }
 
   LogicalResult schedule(HostContext &context, FusedLinearOp op) {
     Problem p(context, op, panel);
-    LinearSchedule many = kManyRows;
-    many.rows = rowsThatFit(op, p.k, many.rows, p.hasNorm());
+    LinearSchedule many = manyRows(op, p.k);
     std::string stem = linearStem(op);
     struct Choice {
       LinearSchedule schedule;

@@ -183,8 +183,8 @@ void ThreadPool::run(KernelFunction launchKernel, const int64_t *launchArgs, Gri
   if (points <= 0) {
     return;
   }
-  // Several chunks a thread even out unequal points; larger ones would leave a tail.
-  chunk = std::max<int64_t>(1, points / (int64_t(size()) * 8));
+  // Many chunks a thread: unequal points even out, and the threads end nearly together.
+  chunk = std::max<int64_t>(1, points / (int64_t(size()) * 64));
   next.store(0, std::memory_order_relaxed);
   int64_t helpers = std::min<int64_t>(workers.size(), (points + chunk - 1) / chunk - 1);
   if (helpers == 0) {

@@ -7,21 +7,32 @@
 // CHECK: tile.kernel @linear_96x200_rms_addf_m4(
 // CHECK: tile.mma {{.*}} panels : memref<4x64xf32
 // CHECK: tile.kernel @linear_96x200_rms_addf(
-// CHECK: tile.reduce add
+// Rows are normalised four at a time, once for all column tiles of the block. A block that ends within the rows takes
+// them twelve at a time.
+// CHECK: scf.for {{.*}} step %c4
+// CHECK: tile.reduce add {{.*}} : memref<4x96xf32
+// CHECK: scf.for
+// CHECK: scf.if
 // CHECK: tile.mma {{.*}} panels : memref<48x128xf32
+// CHECK: else
+// CHECK: scf.for {{.*}} step %c12
+// CHECK: tile.mma {{.*}} panels : memref<12x128xf32
 // CHECK: tile.map
 // CHECK: tile.store
 // CHECK: tile.kernel @linear_3000x16(
 // CHECK: scf.for
 // CHECK: tile.mma
 // CHECK: tile.kernel @linear_96x200_bf16_addf(
-// CHECK: %[[A:.*]] = tile.alloc : memref<48x96xf32, #tile.space<shared>>
+// CHECK: %[[A:.*]] = memref.cast {{.*}} to memref<48x96xf32
 // CHECK: tile.load %[[A]] from {{.*}} : memref<50x96xbf16, {{.*}}>, memref<48x96xf32
 // CHECK: tile.mma %[[ACC:.*]], %[[A]], {{.*}} panels : memref<48x128xf32{{.*}} memref<48x96xf32{{.*}} memref<8x96x16xbf16
 // CHECK: tile.load %[[R:.*]] from {{.*}}, memref<48x128xbf16, #tile.space<shared>>
 // CHECK: tile.map ins(%[[ACC]], %[[R]]
 // CHECK-NOT: arith.truncf
 // CHECK: tile.store %[[ACC]] to {{.*}} : memref<48x128xf32, #tile.space<fragment>>, memref<50x200xbf16
+// Rows so long that fewer of them fit.
+// CHECK: tile.kernel @linear_5000x16_layer(
+// CHECK: tile.mma {{.*}} panels : memref<6x16xf32
 
 // CHECK-LABEL: func.func @dynamic
 // CHECK: kimi.pack_weight %arg1 panel 16 : tensor<96x200xf32> -> tensor<13x96x16xf32>
@@ -90,6 +101,28 @@ func.func @double(%x: tensor<50x96xf64>, %w: tensor<96x200xf32>) -> tensor<50x20
     kimi.yield %acc : f32
   }
   return %y : tensor<50x200xf32>
+}
+
+// CHECK-LABEL: func.func @long_rows
+func.func @long_rows(%x: tensor<50x5000xf32>, %w: tensor<5000x16xf32>, %g: tensor<5000xf32>)
+    -> tensor<50x16xf32> {
+  %y = kimi.fused_linear %x, %w norm layer(%g) eps 1.0e-5 : (tensor<50x5000xf32>, tensor<5000x16xf32>, tensor<5000xf32>) -> tensor<50x16xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<50x16xf32>
+}
+
+// REMARK: remark: is computed by the reference lowering: rows of 50000 elements with 0 more operands do not fit a block
+// CHECK-LABEL: func.func @too_long_rows
+// CHECK: kimi.fused_linear
+func.func @too_long_rows(%x: tensor<50x50000xf32>, %w: tensor<50000x16xf32>, %g: tensor<50000xf32>)
+    -> tensor<50x16xf32> {
+  %y = kimi.fused_linear %x, %w norm layer(%g) eps 1.0e-5 : (tensor<50x50000xf32>, tensor<50000x16xf32>, tensor<50000xf32>) -> tensor<50x16xf32> {
+  ^bb0(%acc: f32):
+    kimi.yield %acc : f32
+  }
+  return %y : tensor<50x16xf32>
 }
 
 // REMARK: remark: is computed by the reference lowering: the weight has a dynamic extent
