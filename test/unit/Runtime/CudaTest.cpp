@@ -7,6 +7,8 @@
 #include "CudaFixture.h"
 
 #include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
 
 using namespace kimi;
 using namespace kimi::test;
@@ -364,6 +366,35 @@ TEST_F(Cuda, NoDriver) {
   setenv("KIMI_CUDA_DRIVER", KIMI_TEST_KERNELS, 1); // a library, but no driver
   EXPECT_EQ(openError(cudaModule()), KIMI_UNSUPPORTED);
   expectError("is no CUDA driver");
+}
+
+/// Drivers that cannot be used: copies of the fake one, since a driver that was opened stays.
+TEST_F(Cuda, DriversThatAreTooOldOrFindNothing) {
+  TemporaryFolder folder;
+  auto openCopy = [&](const char *name, auto change) {
+    std::string path = folder.path(name);
+    std::filesystem::copy_file(KIMI_FAKE_CUDA, path);
+    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    FakeCuda &copy = *reinterpret_cast<FakeCuda *(*)()>(dlsym(library, "fakeCuda"))();
+    ASSERT_NE(&copy, &fake);
+    change(copy);
+    setenv("KIMI_CUDA_DRIVER", path.c_str(), 1);
+    EXPECT_EQ(openError(cudaModule()), KIMI_UNSUPPORTED);
+  };
+  openCopy("old.so", [](FakeCuda &copy) { copy.version = 11080; });
+  expectError("the CUDA driver is too old: it speaks CUDA 11.8, 12.0 (driver 525) is the oldest that is supported");
+  openCopy("none.so", [](FakeCuda &copy) {
+    copy.failing = "cuInit";
+    copy.failure = 100;
+  });
+  expectError("the CUDA driver cannot start: CUDA_ERROR_NO_DEVICE");
+  expectError("CUDA_VISIBLE_DEVICES");
+  openCopy("torn.so", [](FakeCuda &copy) {
+    copy.failing = "cuInit";
+    copy.failure = 803;
+  });
+  expectError("restart the machine");
 }
 
 } // namespace
