@@ -149,8 +149,8 @@ Status CudaExecutor::copyOutputs(Frame &frame, const kimi_tensor *outputs, const
   return {};
 }
 
-Status CudaExecutor::launch(Frame &frame, EntryMemory &memory) {
-  return usesGraphs ? graphs.run(device(), frame, *memory.launches, stream.get()) : launchEach(memory);
+Status CudaExecutor::launch(Frame &frame, EntryMemory &memory, int turn) {
+  return usesGraphs ? graphs.run(device(), frame, *memory.launches, stream.get(), turn) : launchEach(memory);
 }
 
 Status CudaExecutor::launchEach(const EntryMemory &memory) {
@@ -362,7 +362,7 @@ Status CudaExecutor::enqueueStep(Frame &frame, const kimi_tensor *inputs, TokenP
   if (Status s = stageInputs(frame, inputs, ports, *memory, step)) {
     return s;
   }
-  if (Status s = launch(frame, *memory)) {
+  if (Status s = launch(frame, *memory, 1 + static_cast<int>(enqueued % maxSteps))) {
     return s;
   }
   Result result = driver().eventRecord(step.computed.get(), stream.get());

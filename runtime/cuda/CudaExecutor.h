@@ -58,7 +58,8 @@ private:
   Status place(Frame &frame, const TokenPorts *ports, EntryMemory *&out);
   Status copyInputs(Frame &frame, const kimi_tensor *inputs, const EntryMemory &memory);
   Status copyOutputs(Frame &frame, const kimi_tensor *outputs, const EntryMemory &memory);
-  Status launch(Frame &frame, EntryMemory &memory);
+  /// `turn`: see GraphCache; steps of decoding take turns.
+  Status launch(Frame &frame, EntryMemory &memory, int turn = 0);
   /// Without a graph.
   Status launchEach(const EntryMemory &memory);
   Status launchTimed(Frame &frame, EntryMemory &memory, std::vector<LaunchTime> &times);

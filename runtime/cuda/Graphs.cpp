@@ -124,11 +124,11 @@ Status CapturedGraph::replay(const CudaDevice &device, const LaunchList &launche
   return driver.check(driver.graphLaunch(executable.get(), stream), "cannot launch the graph");
 }
 
-GraphCache::Known *GraphCache::find(const Frame &frame, const LaunchList &launches) {
+GraphCache::Known *GraphCache::find(const Frame &frame, const LaunchList &launches, int turn) {
   const std::vector<LaunchList::Item> &items = launches.items();
   for (auto it = known.begin(); it != known.end(); ++it) {
     bool isSame =
-        it->plan == &frame.layout() && it->shapes == frame.shapes() &&
+        it->plan == &frame.layout() && it->turn == turn && it->shapes == frame.shapes() &&
         std::equal(items.begin(), items.end(), it->kernels.begin(), it->kernels.end(),
                    [](const LaunchList::Item &item, const LoadedKernel *kernel) { return item.kernel == kernel; });
     if (isSame) {
@@ -139,8 +139,9 @@ GraphCache::Known *GraphCache::find(const Frame &frame, const LaunchList &launch
   return nullptr;
 }
 
-Status GraphCache::run(const CudaDevice &device, const Frame &frame, const LaunchList &launches, Stream stream) {
-  Known *found = find(frame, launches);
+Status GraphCache::run(const CudaDevice &device, const Frame &frame, const LaunchList &launches, Stream stream,
+                       int turn) {
+  Known *found = find(frame, launches, turn);
   if (found) {
     if (!found->graph) {
       if (Status s = CapturedGraph::capture(device, launches, stream, found->graph)) {
@@ -150,7 +151,7 @@ Status GraphCache::run(const CudaDevice &device, const Frame &frame, const Launc
     Status status = found->graph.replay(device, launches, stream);
     return status ? Status(status.code(), frame.place() + ": " + status.message()) : Status();
   }
-  Known fresh{&frame.layout(), frame.shapes(), {}, {}};
+  Known fresh{&frame.layout(), turn, frame.shapes(), {}, {}};
   for (const LaunchList::Item &item : launches.items()) {
     fresh.kernels.push_back(item.kernel);
   }

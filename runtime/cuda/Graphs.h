@@ -51,17 +51,19 @@ class GraphCache {
 public:
   static constexpr size_t maxGraphs = 32;
 
-  /// Runs the launches of `frame`: the first time by themselves, from the second time on as a graph.
-  Status run(const CudaDevice &device, const Frame &frame, const LaunchList &launches, Stream stream);
+  /// Runs the launches of `frame`: the first time by themselves, from the second time on as a graph. Runs of different
+  /// `turn` have graphs of their own, so that one can be changed while another one is on its way.
+  Status run(const CudaDevice &device, const Frame &frame, const LaunchList &launches, Stream stream, int turn);
 
 private:
   struct Known {
     const Plan *plan;
+    int turn;
     std::vector<int64_t> shapes;
     std::vector<const LoadedKernel *> kernels;
     CapturedGraph graph;
   };
-  Known *find(const Frame &frame, const LaunchList &launches);
+  Known *find(const Frame &frame, const LaunchList &launches, int turn);
 
   std::list<Known> known; // the last used first
 };

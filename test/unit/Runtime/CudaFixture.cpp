@@ -25,6 +25,7 @@ static FakeCuda &findFake() {
 CudaFixture::CudaFixture() : fake(findFake()) { fake.reset(); }
 
 void CudaFixture::TearDown() {
+  unsetenv("KIMI_CUDA_DRIVER");
   EXPECT_TRUE(fake.misuse.empty()) << fake.misuse.size() << ", first: " << fake.misuse.front();
   std::map<std::string, int> live = fake.live();
   EXPECT_TRUE(live.empty()) << live.begin()->second << " " << live.begin()->first << " were not given back";

@@ -204,7 +204,7 @@ TEST(Session, MissingKernelAndForeignTarget) {
   EXPECT_EQ(missing.open(), KIMI_BAD_FILE);
   EXPECT_NE(lastError().find("has no symbol 'scaled'"), std::string::npos) << lastError();
   ASSERT_EQ(foreign.load(build(cudaModule())), KIMI_OK) << lastError();
-  EXPECT_EQ(foreign.open(), KIMI_UNSUPPORTED);
+  EXPECT_EQ(foreign.open(onDevice("cpu")), KIMI_UNSUPPORTED);
 }
 
 } // namespace
