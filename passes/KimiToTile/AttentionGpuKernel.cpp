@@ -32,7 +32,7 @@ AttentionGpuKernel::AttentionGpuKernel(HostContext &context, AttentionProblem &p
   float scale = p.op.getScale().convertToFloat();
   plain = !p.mask && p.op.getSoftcap().convertToFloat() == 0.0f && scale > 0.0f;
   rate = plain ? scale * kLog2E : kLog2E;
-  writer.setThreads(s.threads);
+  writer.setThreads(s.threads, s.specialized);
 }
 
 Value AttentionGpuKernel::minusInfinity() { return t.number(-std::numeric_limits<float>::infinity()); }
@@ -159,7 +159,11 @@ SmallVector<AttentionGpuKernel::Segment> AttentionGpuKernel::segments() {
     return {{k, v, count, zero, s.keys, /*pipelined=*/true}};
   }
   // The rows of this step are read from where they were computed: other blocks may not have appended theirs yet.
-  Segment held{firstRowsOf(keyState, past), firstRowsOf(valueState, past), past, zero, s.keys, true};
+  Segment held{keyState, valueState, past, zero, s.keys, true};
+  if (!s.specialized) {
+    held.keys = firstRowsOf(keyState, past);
+    held.values = firstRowsOf(valueState, past);
+  } // else boxes of the whole state are copied: rows past the end are finite (states start as zeros), and weigh nothing
   Segment fresh{k, v, count, past, s.keys, true};
   if (rows == AttentionRows::heads) { // one token
     fresh.step = kMatrixDepth;

@@ -17,24 +17,35 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
+#include <tuple>
 
 using namespace kimi;
 
-std::optional<GpuArch> GpuArch::get(int64_t sm, int64_t multiprocessors) {
+std::optional<GpuArch> GpuArch::get(llvm::StringRef name, int64_t multiprocessors) {
   constexpr int64_t kib = 1024;
-  GpuArch arch{sm, 132, 227 * kib, 228 * kib};
-  if (sm < 80) {
+  bool specialized = name.consume_back("a");
+  int64_t sm = 0;
+  if (name.getAsInteger(10, sm) || sm < 80 || (specialized && sm != 90)) {
     return std::nullopt;
   }
+  GpuArch arch{sm, specialized, 132, 227 * kib, 228 * kib};
   if (sm == 86 || sm == 89) {
-    arch = {sm, sm == 89 ? 128 : 84, 99 * kib, 100 * kib};
+    arch = {sm, false, sm == 89 ? 128 : 84, 99 * kib, 100 * kib};
   } else if (sm < 90) {
-    arch = {sm, 108, 163 * kib, 164 * kib};
+    arch = {sm, false, 108, 163 * kib, 164 * kib};
   }
   if (multiprocessors > 0) {
     arch.multiprocessors = multiprocessors;
   }
   return arch;
+}
+
+bool LinearTile::operator==(const LinearTile &other) const {
+  auto all = [](const LinearTile &t) {
+    return std::tie(t.rows, t.columns, t.depth, t.stages, t.threads, t.splits, t.direct, t.specialized,
+                    t.launchedStatistics);
+  };
+  return all(*this) == all(other);
 }
 
 namespace {
@@ -43,7 +54,7 @@ constexpr double kSumBytes = 2500;        // of partial sums through the second-
 constexpr double kStepCycles = 60;        // barrier and loop of a pipeline step
 constexpr double kChainCycles = 40;       // a matrix instruction and the load of its operands, per 16 of k
 constexpr double kBlockCycles = 1200;     // filling the pipeline, epilogue, store
-constexpr double kLaunchCycles = 3000;    // one more launch, for the sum of a split
+constexpr double kLaunchCycles = 3000;    // one more launch, for the sum of a split or the statistics of rows
 constexpr int64_t kDirectRows[] = {1, 4}; // rows of the kernels that read weights where they multiply them
 constexpr int64_t kUnsplitRows = 64;      // up to so many a step is decode: another launch costs more than it saves
 constexpr double kWorthAnother = 1.1;     // gain that pays for one more variant of a kernel
@@ -53,6 +64,9 @@ constexpr double kWorthAnother = 1.1;     // gain that pays for one more variant
 double rate(const LinearTile &tile, int64_t elementSize) {
   double side = 2.0 * tile.rows * tile.columns / (tile.rows + tile.columns); // of a square tile like this one
   double fill = side / (side + (elementSize == 4 ? 24.0 : 16.0));
+  if (tile.specialized) { // both operands come from shared memory, without a detour through registers
+    return 2048.0 * 0.9 * side / (side + 16.0);
+  }
   return (elementSize == 4 ? 128.0 : 1024.0 * 0.75) * fill;
 }
 
@@ -69,15 +83,19 @@ double cycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &t
   int64_t blocks = llvm::divideCeil(m, tile.rows) * llvm::divideCeil(shape.n, tile.columns) * tile.splits;
   auto steps = static_cast<double>(llvm::divideCeil(llvm::divideCeil(shape.k, tile.splits), tile.depth));
   double arithmetic = static_cast<double>(tile.rows * tile.columns * tile.depth) / rate(tile, shape.elementSize);
-  if (shape.norm) { // four instructions an element for the statistics of the rows
+  if (shape.norm && !tile.launchedStatistics) { // four instructions an element for the statistics of the rows
     arithmetic += static_cast<double>(tile.rows * tile.depth) * 4 / 128;
   }
   double copies = static_cast<double>((tile.rows + tile.columns) * tile.depth * shape.elementSize) / kCopyBytes;
   double busy = std::max(arithmetic, copies);
-  double alone = std::max(busy, kChainCycles * static_cast<double>(tile.depth) / 16) + kStepCycles;
+  double chain = tile.specialized ? 0.0 : kChainCycles * static_cast<double>(tile.depth) / 16 + kStepCycles;
+  double alone = std::max(busy, chain);
   int64_t perSm = llvm::divideCeil(blocks, arch.multiprocessors);
   int64_t turns = llvm::divideCeil(perSm, resident(arch, tile, shape.elementSize));
   double total = std::max(static_cast<double>(perSm) * busy, static_cast<double>(turns) * alone) * steps + kBlockCycles;
+  if (tile.launchedStatistics) {
+    total += kLaunchCycles;
+  }
   if (tile.splits > 1) {
     total += kLaunchCycles + static_cast<double>(m * shape.n * (tile.splits + 1)) * 4 / kSumBytes;
   }
@@ -86,6 +104,29 @@ double cycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &t
 
 /// Threads so that a thread holds 32 (narrow) to 64 accumulators, at most 256, one warp for each 16 rows or 16 columns.
 int64_t threadsOf(int64_t rows, int64_t columns) { return std::clamp<int64_t>(rows * columns / 64, 128, 256); }
+
+/// Tiles for wgmma: 64 rows a warpgroup, 128 bytes of k, as many stages as fit one block on an SM.
+void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<LinearTile> &tiles) {
+  if (!arch.specialized || shape.elementSize != 2 || !shape.copyable) {
+    return;
+  }
+  for (int64_t groups : {1, 2}) {
+    for (int64_t columns : {64, 128, 256}) {
+      bool spills = columns == 256 && shape.wideExtras; // accumulators and as many extras exceed a thread's registers
+      if (spills || (columns > 64 && columns / 2 >= shape.n)) {
+        continue;
+      }
+      LinearTile tile{64 * groups, columns, 64, 3, 128 * groups};
+      tile.specialized = true;
+      tile.launchedStatistics = shape.norm;
+      while (tile.stages < 6 && (tile.stages + 1) * tile.sharedBytes(shape.elementSize) / tile.stages <=
+                                    std::min(arch.sharedPerBlock, arch.sharedPerSm) - 4096) {
+        ++tile.stages;
+      }
+      tiles.push_back(tile);
+    }
+  }
+}
 
 std::vector<LinearTile> candidates(const GpuArch &arch, const LinearShape &shape) {
   std::vector<LinearTile> tiles;
@@ -111,6 +152,7 @@ std::vector<LinearTile> candidates(const GpuArch &arch, const LinearShape &shape
       }
     }
   }
+  addSpecialized(arch, shape, tiles);
   return tiles;
 }
 
@@ -183,12 +225,20 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
   }
   AttentionTile tile{0, 64, 2, 128};
   if (rows && *rows <= 16) {
+    // A few rows are whole in every warp: two are enough to keep copies in flight.
     tile.queries = *rows <= 4 ? *rows : 16;
+    tile.threads = *rows <= 4 ? 64 : 128;
     tile.stages = 3;
   } else {
     // Sixteen rows a warp: a thread of an mma holds channels/4 accumulators a row pair. fp32 shares them among more.
     tile.queries = narrow && channels <= 128 ? 128 : 64;
     tile.threads = narrow ? tile.queries * 2 : 256;
+    tile.specialized = arch.specialized && narrow && shape.copyable && channels <= 192;
+    if (tile.specialized) { // a warpgroup holds 64 rows: scores and accumulators fit its registers
+      tile.queries = 128;
+      tile.threads = 256;
+      tile.keys = 128;
+    }
   }
   auto bytes = [&] {
     int64_t steps = tile.stages * tile.keys * (shape.depth + shape.width);
@@ -196,7 +246,7 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
     return (steps + tile.queries * shape.depth + scores) * shape.elementSize;
   };
   // Two blocks on an SM where halving the keys allows it, one otherwise.
-  while (tile.keys > 32 && bytes() > arch.sharedPerSm / 2 - 1024) {
+  while (!tile.specialized && tile.keys > 32 && bytes() > arch.sharedPerSm / 2 - 1024) {
     tile.keys /= 2;
   }
   while (tile.keys > 16 && bytes() > arch.sharedPerBlock) {

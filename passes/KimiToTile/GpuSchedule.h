@@ -12,6 +12,7 @@
 #ifndef KIMI_PASSES_KIMITOTILE_GPUSCHEDULE_H
 #define KIMI_PASSES_KIMITOTILE_GPUSCHEDULE_H
 
+#include "llvm/ADT/StringRef.h"
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -21,13 +22,15 @@ namespace kimi {
 /// What a GPU of one compute capability has.
 struct GpuArch {
   int64_t sm;              // compute capability times ten: 80, 86, 89, 90
+  bool specialized;        // 90a: wgmma, fed by a warp that does nothing but copy
   int64_t multiprocessors; // SMs of the largest device of that capability that is sold
   int64_t sharedPerBlock;  // bytes of shared memory that one block may use
   int64_t sharedPerSm;     // bytes of shared memory of an SM (a block takes 1 KiB more than it asks for)
   static constexpr int64_t registersPerSm = 64 * 1024, registersPerThread = 255, threadsPerSm = 1536;
 
-  /// The limits of compute capability `sm`; nullopt below 80. `multiprocessors` 0 takes the usual number.
-  static std::optional<GpuArch> get(int64_t sm, int64_t multiprocessors = 0);
+  /// The limits of `name`, a compute capability times ten ("80", "90a"); nullopt for another text or below 80.
+  /// `multiprocessors` 0 takes the usual number.
+  static std::optional<GpuArch> get(llvm::StringRef name, int64_t multiprocessors = 0);
 };
 
 /// What one block of a linear kernel computes and how.
@@ -36,12 +39,11 @@ struct LinearTile {
   int64_t depth;         // k of a step of the pipeline
   int64_t stages;
   int64_t threads;
-  int64_t splits = 1;  // blocks that share the sum over k
-  bool direct = false; // for a few rows: weights are read from global memory where they are multiplied
-  bool operator==(const LinearTile &other) const {
-    return rows == other.rows && columns == other.columns && depth == other.depth && stages == other.stages &&
-           threads == other.threads && splits == other.splits && direct == other.direct;
-  }
+  int64_t splits = 1;              // blocks that share the sum over k
+  bool direct = false;             // for a few rows: weights are read from global memory where they are multiplied
+  bool specialized = false;        // for wgmma; `threads` are those that compute
+  bool launchedStatistics = false; // those of the rows of x come from a launch before this one
+  bool operator==(const LinearTile &other) const;
   /// Bytes of shared memory of the pipeline.
   int64_t sharedBytes(int64_t elementSize) const { return (rows + columns) * depth * elementSize * stages; }
 };
@@ -56,7 +58,9 @@ struct LinearChoice {
 struct LinearShape {
   int64_t n, k;
   int64_t elementSize; // of x and w, in bytes: 4 is the FFMA road (or tf32), 2 the tensor cores
-  bool norm;           // statistics of the rows of x are taken on the way
+  bool norm;           // the rows of x are normalised
+  bool wideExtras;     // the epilogue reads whole tiles
+  bool copyable;       // the copy engine can fetch boxes of x and w: rows start at multiples of 16 bytes
 };
 
 /// The tiles for every M, in ascending order of rows; the last is for any number. With `rows` known, the one for it.
@@ -69,12 +73,14 @@ struct AttentionTile {
   int64_t keys;    // of a step
   int64_t stages;
   int64_t threads;
+  bool specialized = false; // for wgmma; `threads` are those that compute
 };
 
 /// Facts about an attention that decide its tiles.
 struct AttentionShape {
   int64_t depth, width; // channels of q and k, of v
   int64_t elementSize;  // of q, k and v
+  bool copyable;        // the copy engine can fetch boxes of k and v
 };
 
 /// The tile for blocks of `rows` rows at most (nullopt: many). Queries and accumulators stay within registers and

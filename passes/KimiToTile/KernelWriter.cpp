@@ -114,8 +114,11 @@ KernelWriter::KernelWriter(HostContext &context, Operation *host)
 
 void KernelWriter::abandon() { kernel.erase(); }
 
-void KernelWriter::setThreads(int64_t threads) {
+void KernelWriter::setThreads(int64_t threads, bool specialized) {
   kernel.setThreads(threads);
+  if (specialized) {
+    kernel->setAttr("warp_specialized", builder.getUnitAttr());
+  }
   aligned = true;
 }
 
@@ -129,9 +132,8 @@ static int64_t divisorOf(const SymbolicDim &dim, int64_t limit) {
   return limit;
 }
 
-void KernelWriter::promiseAlignment(Value argument, const ViewLayout &layout) {
+int64_t kimi::alignmentOf(const ViewLayout &layout, Type element) {
   constexpr int64_t widest = 16; // bytes of the widest load, and what a tensor map asks for
-  Type element = cast<MemRefType>(argument.getType()).getElementType();
   int64_t bytes = element.isIndex() ? 8 : std::max<int64_t>(element.getIntOrFloatBitWidth() / 8, 1);
   int64_t elements = divisorOf(layout.offset, std::max<int64_t>(widest / bytes, 1));
   for (auto [size, stride] : llvm::zip(layout.sizes, layout.strides)) {
@@ -139,7 +141,7 @@ void KernelWriter::promiseAlignment(Value argument, const ViewLayout &layout) {
       elements = divisorOf(stride, elements);
     }
   }
-  alignments[argument] = elements * bytes;
+  return elements * bytes;
 }
 
 Value KernelWriter::addArgument(unsigned position, Type type) {
@@ -159,7 +161,7 @@ Value KernelWriter::input(Value tensor) {
   Type elementType = cast<RankedTensorType>(tensor.getType()).getElementType();
   Value argument = addArgument(inputTensors.size(), layout->memrefType(elementType));
   inputTensors.push_back(tensor);
-  promiseAlignment(argument, *layout);
+  alignments[argument] = alignmentOf(*layout, elementType);
   imported[tensor] = argument;
   return argument;
 }
@@ -172,7 +174,7 @@ Value KernelWriter::state(Value state, const SymbolicDim &batch) {
   Type elementType = cast<StateType>(state.getType()).getShape().getElementType();
   ViewLayout layout = context.layouts.ofState(state, batch);
   Value argument = addArgument(inputTensors.size() + stateValues.size(), layout.memrefType(elementType));
-  promiseAlignment(argument, layout);
+  alignments[argument] = alignmentOf(layout, elementType);
   stateValues.push_back(state);
   imported[state] = argument;
   return argument;
@@ -191,7 +193,7 @@ Value KernelWriter::result(RankedTensorType type, ArrayRef<SymbolicDim> sizes) {
   unsigned position = inputTensors.size() + stateValues.size() + resultTypes.size();
   resultTypes.push_back(type);
   Value argument = addArgument(position, layout.memrefType(type.getElementType()));
-  promiseAlignment(argument, layout);
+  alignments[argument] = alignmentOf(layout, type.getElementType());
   return argument;
 }
 

@@ -52,9 +52,9 @@ struct HostContext {
 class KernelWriter {
 public:
   KernelWriter(HostContext &context, mlir::Operation *host);
-  /// Threads of a block on a GPU. Promises the alignment of buffers as well: those of a GPU start at multiples of 256
-  /// bytes.
-  void setThreads(int64_t threads);
+  /// Threads of a block on a GPU, `specialized` where a warp of its own may copy for them. Promises the alignment of
+  /// buffers as well: those of a GPU start at multiples of 256 bytes.
+  void setThreads(int64_t threads, bool specialized = false);
   /// The kernel has no use: removes it.
   void abandon();
 
@@ -89,7 +89,6 @@ public:
 
 private:
   mlir::Value addArgument(unsigned position, mlir::Type type);
-  void promiseAlignment(mlir::Value argument, const ViewLayout &layout);
 
   HostContext &context;
   mlir::Operation *host;
@@ -104,6 +103,9 @@ private:
   bool aligned = false;
   llvm::DenseMap<mlir::Value, mlir::Value> imported;
 };
+
+/// What the address of a view and its dynamic strides are multiples of, in bytes, up to 16; its buffer is aligned.
+int64_t alignmentOf(const ViewLayout &layout, mlir::Type element);
 
 /// Lower-case letters, digits and single underscores of `text`, as a symbol may hold.
 std::string symbolText(llvm::StringRef text);

@@ -8,12 +8,10 @@
 #include "passes/KimiToTile/LinearGpuKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Kimi/Reference.h"
 #include "passes/KimiToTile/HostViews.h"
-#include <functional>
 
 using namespace mlir;
 using namespace kimi;
@@ -75,6 +73,13 @@ FoldedLinear::FoldedLinear(HostContext &context, FusedLinearOp op) : LinearProbl
   auto precision = op->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>("kimi.precision");
   tf32 = precision && precision.getValue() == "tf32";
 
+  FailureOr<ViewLayout> layout = context.layouts.of(x);
+  copyable = succeeded(layout) && alignmentOf(*layout, xType) >= kRowAlignment;
+  for (const SymbolicDim &stride : ArrayRef<SymbolicDim>(layout->strides).drop_back()) {
+    std::optional<int64_t> elements = stride.getConstant();
+    copyable &= !elements || *elements * xType.getIntOrFloatBitWidth() / 8 % kRowAlignment == 0;
+  }
+  copyable &= xType == wType;
   int64_t step = kRowAlignment * 8 / wType.getIntOrFloatBitWidth();
   int64_t length = (k + step - 1) / step * step;
   bool isAsStored = op.getTranspose() && length == k && !op.getGamma() && succeeded(context.layouts.of(op.getW()));
@@ -93,7 +98,7 @@ FoldedLinear::FoldedLinear(HostContext &context, FusedLinearOp op) : LinearProbl
 LinearGpuKernel::LinearGpuKernel(HostContext &context, FoldedLinear &problem, const LinearTile &tile, LinearPart part,
                                  ArrayRef<Value> workspaces, unsigned own)
     : context(context), p(problem), s(tile), part(part), workspaces(workspaces), own(own), writer(context, problem.op),
-      t(writer), b(writer.body()), loc(writer.loc()), norm(problem.op.getNorm()) {}
+      t(writer), b(writer.body()), loc(writer.loc()) {}
 
 bool LinearGpuKernel::importArguments() {
   x = writer.input(p.x);
@@ -103,15 +108,17 @@ bool LinearGpuKernel::importArguments() {
   for (LinearExtra &extra : p.extras) {
     extras.push_back(writer.input(extra.matrix));
   }
+  scale = p.scale ? writer.input(p.scale) : Value();
+  mean = p.mean ? writer.input(p.mean) : Value();
   for (Value workspace : workspaces) {
     partials.push_back(writer.input(workspace));
   }
-  return x && w && (sums || !p.sums) && (shifts || !p.shifts) && !llvm::is_contained(extras, Value()) &&
-         !llvm::is_contained(partials, Value());
+  return x && w && (sums || !p.sums) && (shifts || !p.shifts) && (scale || !p.scale) && (mean || !p.mean) &&
+         !llvm::is_contained(extras, Value()) && !llvm::is_contained(partials, Value());
 }
 
 FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem, const SymbolicDim &guard) {
-  writer.setThreads(s.threads);
+  writer.setThreads(s.threads, s.specialized);
   if (!importArguments()) {
     writer.abandon();
     return failure();
@@ -130,7 +137,10 @@ FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem,
   if (part == LinearPart::sum) {
     buildSum();
   } else {
-    beginStatistics();
+    if (p.hasNorm() && !s.launchedStatistics) {
+      statistics.emplace(writer, p.op.getNorm(), p.op.getEps().convertToFloat(), p.k, s.rows);
+      statistics->begin(x, firstRow);
+    }
     s.direct ? buildDirect() : buildPipelined();
   }
   finish();
@@ -172,7 +182,7 @@ void LinearGpuKernel::place() {
 
 void LinearGpuKernel::buildPipelined() {
   Value a = t.shared(s.rows, s.depth, p.operand), c = t.shared(s.columns, s.depth, p.operand);
-  Value deviation = deviationTile(s.depth);
+  Value scratch = statistics ? statistics->scratch(s.depth) : Value();
   Value from = writer.constant(0), to = writer.constant(p.k);
   if (part == LinearPart::partial) {
     int64_t steps = (p.k + s.depth - 1) / s.depth, perSplit = (steps + s.splits - 1) / s.splits;
@@ -188,33 +198,38 @@ void LinearGpuKernel::buildPipelined() {
       },
       [&](Value k) {
         t.multiplyTransposed(acc, a, c, p.tf32);
-        addStatistics(a, deviation, k, s.depth);
+        if (statistics) {
+          statistics->add(a, scratch, k, s.depth);
+        }
       });
 }
 
 void LinearGpuKernel::buildDirect() {
   int64_t bytes = p.operand.getIntOrFloatBitWidth() / 8;
   int64_t depth = std::min(p.k, std::max<int64_t>(kDirectBytes / (bytes * s.rows) / 512 * 512, 512));
-  auto step = [&](Value a, Value deviation, Value k, int64_t length) {
+  auto scratchOf = [&](int64_t length) { return statistics ? statistics->scratch(length) : Value(); };
+  auto step = [&](Value a, Value scratch, Value k, int64_t length) {
     t.load(a, x, {firstRow, k}, {0, 1});
     SmallVector<OpFoldResult> offsets{firstColumn, k}, sizes{b.getIndexAttr(s.columns), b.getIndexAttr(length)},
         steps(2, b.getIndexAttr(1));
     Value part = memref::SubViewOp::create(b, loc, w, offsets, sizes, steps);
     t.multiplyTransposed(acc, a, part, p.tf32);
-    addStatistics(a, deviation, k, length);
+    if (statistics) {
+      statistics->add(a, scratch, Value(), length);
+    }
   };
   int64_t whole = p.k / depth * depth;
   Value zero = writer.constant(0);
-  Value a = t.shared(s.rows, depth, p.operand), deviation = deviationTile(depth);
+  Value a = t.shared(s.rows, depth, p.operand), scratch = scratchOf(depth);
   if (whole == depth) {
-    step(a, deviation, zero, depth);
+    step(a, scratch, zero, depth);
   } else {
     buildLoop(b, loc, zero, writer.constant(whole), writer.constant(depth),
-              [&](Value k) { step(a, deviation, k, depth); });
+              [&](Value k) { step(a, scratch, k, depth); });
   }
   if (whole < p.k) {
     int64_t rest = p.k - whole;
-    step(t.shared(s.rows, rest, p.operand), deviationTile(rest), writer.constant(whole), rest);
+    step(t.shared(s.rows, rest, p.operand), scratchOf(rest), writer.constant(whole), rest);
   }
 }
 
@@ -223,55 +238,8 @@ void LinearGpuKernel::buildSum() {
   int64_t splits = cast<MemRefType>(partials[own].getType()).getDimSize(0);
   for (int64_t i = 0; i < splits; ++i) { // in a fixed order: two runs give the same bits
     t.load(part, partials[own], {writer.constant(i), firstRow, firstColumn}, {1, 2});
-    t.map({acc, part}, acc, [&](ValueRange v) { return add(v[0], v[1]); });
+    t.map({acc, part}, acc, [&](ValueRange v) { return arith::AddFOp::create(b, loc, v[0], v[1]).getResult(); });
   }
-}
-
-/// Statistics are taken of x - anchor with the anchor x[m, 0]: a common offset of a row, however large, costs no
-/// accuracy, and an outlier as anchor costs a factor of K at most.
-void LinearGpuKernel::beginStatistics() {
-  if (norm == NormKind::none) {
-    return;
-  }
-  squares = t.fragment(s.rows, 1);
-  t.fill(squares, 0.0f);
-  if (norm == NormKind::layer) {
-    anchor = t.fragment(s.rows, 1);
-    total = t.fragment(s.rows, 1);
-    t.load(anchor, x, {firstRow, writer.constant(0)}, {0, 1});
-    t.fill(total, 0.0f);
-  }
-}
-
-Value LinearGpuKernel::deviationTile(int64_t depth) {
-  return norm == NormKind::none ? Value() : t.fragment(s.rows, depth);
-}
-
-void LinearGpuKernel::addStatistics(Value a, Value deviation, Value k, int64_t depth) {
-  if (norm == NormKind::none) {
-    return;
-  }
-  bool ragged = p.k % depth != 0 && !s.direct; // zeros past the end of the row are no elements of it
-  if (norm == NormKind::layer) {
-    t.map({a, anchor}, deviation, [&](ValueRange v) {
-      Value difference = sub(castFloat(b, loc, v[0], b.getF32Type()), v[1]);
-      if (!ragged) {
-        return difference;
-      }
-      Value column = tile::ElementIndexOp::create(b, loc, b.getIndexType(), uint64_t(1));
-      Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, arith::AddIOp::create(b, loc, k, column),
-                                           writer.constant(p.k));
-      return arith::SelectOp::create(b, loc, inside, difference, t.number(0.0f)).getResult();
-    });
-    t.reduce(tile::ReduceKind::add, deviation, total, /*accumulate=*/true);
-    t.map({deviation}, deviation, [&](ValueRange v) { return mul(v[0], v[0]); });
-  } else {
-    t.map({a}, deviation, [&](ValueRange v) {
-      Value value = castFloat(b, loc, v[0], b.getF32Type());
-      return mul(value, value);
-    });
-  }
-  t.reduce(tile::ReduceKind::add, deviation, squares, /*accumulate=*/true);
 }
 
 /// Norm, epilogue and store.
@@ -282,46 +250,100 @@ void LinearGpuKernel::finish() {
   }
   Value zero = writer.constant(0);
   SmallVector<Value> tiles, extraTiles;
-  std::function<Value(ValueRange)> normalise;
-  if (norm != NormKind::none) {
-    // In shared memory: these come from the layout of x's tile and are read in that of the accumulators.
-    Value scale = t.shared(s.rows, 1), mean = norm == NormKind::layer ? t.shared(s.rows, 1) : Value();
-    Value width = t.number(1.0f / static_cast<float>(p.k)), eps = t.number(p.op.getEps().convertToFloat());
-    auto root = [&](Value variance) { return math::RsqrtOp::create(b, loc, add(variance, eps)).getResult(); };
-    if (norm == NormKind::layer) {
-      t.map({total, squares}, scale, [&](ValueRange v) {
-        Value offset = mul(v[0], width);
-        Value variance = sub(mul(v[1], width), mul(offset, offset));
-        return root(arith::MaximumFOp::create(b, loc, variance, t.number(0.0f)));
-      });
-      t.map({total, anchor}, mean, [&](ValueRange v) { return add(mul(v[0], width), v[1]); });
-      Value sumTile = t.fragment(1, s.columns);
-      t.load(sumTile, sums, {zero, firstColumn}, {0, 1});
-      tiles = {scale, mean, sumTile};
-    } else {
-      t.map({squares}, scale, [&](ValueRange v) { return root(mul(v[0], width)); });
-      tiles = {scale};
+  bool layer = p.op.getNorm() == NormKind::layer;
+  if (p.hasNorm()) {
+    auto perRow = [&](Value source) {
+      Value tile = source ? t.fragment(s.rows, 1) : t.shared(s.rows, 1);
+      if (source) {
+        t.load(tile, source, {firstRow, zero}, {0, 1});
+      }
+      return tile;
+    };
+    auto perColumn = [&](Value source) {
+      Value tile = t.fragment(1, s.columns);
+      t.load(tile, source, {zero, firstColumn}, {0, 1});
+      return tile;
+    };
+    // Statistics taken on the way come in the layout of x's tile and are read in that of the accumulators: they pass
+    // through shared memory.
+    tiles.push_back(perRow(statistics ? Value() : scale));
+    if (layer) {
+      tiles.push_back(perRow(statistics ? Value() : mean));
+    }
+    if (statistics) {
+      statistics->finish(tiles[0], layer ? tiles[1] : Value());
+    }
+    if (layer) {
+      tiles.push_back(perColumn(sums));
     }
     if (shifts) {
-      Value shiftTile = t.fragment(1, s.columns);
-      t.load(shiftTile, shifts, {zero, firstColumn}, {0, 1});
-      tiles.push_back(shiftTile);
+      tiles.push_back(perColumn(shifts));
     }
-    normalise = [&](ValueRange v) {
-      Value value = norm == NormKind::layer ? sub(v[0], mul(v[2], v[3])) : v[0];
-      value = mul(value, v[1]);
-      return shifts ? add(value, v.back()) : value;
-    };
   }
+  auto normalise = [&](ValueRange v) -> Value {
+    Value value = v[0];
+    if (layer) {
+      value = arith::SubFOp::create(b, loc, value, arith::MulFOp::create(b, loc, v[2], v[3]));
+    }
+    value = arith::MulFOp::create(b, loc, value, v[1]);
+    return shifts ? arith::AddFOp::create(b, loc, value, v.back()).getResult() : value;
+  };
   for (auto [source, extra] : llvm::zip(extras, p.extras)) {
     Value tile = t.fragment(extra.perRow ? s.rows : 1, extra.perColumn ? s.columns : 1, elementOf(source));
     t.load(tile, source, {extra.perRow ? firstRow : zero, extra.perColumn ? firstColumn : zero}, {0, 1});
     extraTiles.push_back(tile);
   }
-  llvm::function_ref<Value(ValueRange)> norms;
-  if (normalise) {
-    norms = normalise;
+  if (p.hasNorm()) {
+    buildEpilogue(t, p.op, acc, tiles, normalise, extraTiles);
+  } else {
+    buildEpilogue(t, p.op, acc, {}, {}, extraTiles);
   }
-  buildEpilogue(t, p.op, acc, tiles, norms, extraTiles);
   t.store(acc, y, {firstRow, firstColumn}, {0, 1});
+}
+
+LogicalResult kimi::buildStatistics(HostContext &context, FoldedLinear &p, const SymbolicDim &taken) {
+  // A warp a row and 16 bytes a thread, as they lie.
+  constexpr int64_t kRows = 8, kThreads = 256, kColumns = 1024;
+  KernelWriter writer(context, p.op);
+  writer.setThreads(kThreads);
+  TileBuilder t(writer);
+  OpBuilder &b = writer.body();
+  bool layer = p.op.getNorm() == NormKind::layer;
+  Value x = writer.input(p.x);
+  if (!x) {
+    writer.abandon();
+    return failure();
+  }
+  int64_t known = p.m.getConstant().value_or(ShapedType::kDynamic);
+  auto type = RankedTensorType::get({known, 1}, b.getF32Type());
+  SmallVector<SymbolicDim> sizes{p.m.isConstant() ? p.m : p.m * taken, SymbolicDim(1)};
+  Value scale = writer.result(type, sizes), mean = layer ? writer.result(type, sizes) : Value();
+  Value block = tile::BlockIdOp::create(b, writer.loc(), b.getIndexType(), uint64_t(0));
+  Value firstRow = arith::MulIOp::create(b, writer.loc(), block, writer.constant(kRows)), zero = writer.constant(0);
+  RowStatistics statistics(writer, p.op.getNorm(), p.op.getEps().convertToFloat(), p.k, kRows);
+  statistics.begin(x, firstRow);
+  int64_t depth = std::min(p.k, kColumns), whole = p.k / depth * depth;
+  auto take = [&](int64_t length, Value from, Value to) {
+    Value a = t.fragment(kRows, length, elementOf(x)), scratch = statistics.scratch(length);
+    buildLoop(b, writer.loc(), from, to, writer.constant(length), [&](Value at) {
+      t.load(a, x, {firstRow, at}, {0, 1});
+      statistics.add(a, scratch, Value(), length);
+    });
+  };
+  take(depth, zero, writer.constant(whole));
+  if (whole < p.k) {
+    take(p.k - whole, writer.constant(whole), writer.constant(p.k));
+  }
+  Value scaleTile = t.fragment(kRows, 1), meanTile = layer ? t.fragment(kRows, 1) : Value();
+  statistics.finish(scaleTile, meanTile);
+  t.store(scaleTile, scale, {firstRow, zero}, {0, 1});
+  if (layer) {
+    t.store(meanTile, mean, {firstRow, zero}, {0, 1});
+  }
+  std::string stem = "statistics_" + std::to_string(p.k) + "_" + stringifyNormKind(p.op.getNorm()).str();
+  KernelWriter::Variant variant{writer.finish(stem), SymbolicDim(1), SymbolicDim::ceilDiv(p.m, kRows) * taken};
+  DispatchOp dispatch = writer.dispatch(variant);
+  p.scale = dispatch.getResult(0);
+  p.mean = layer ? dispatch.getResult(1) : Value();
+  return success();
 }

@@ -9,6 +9,7 @@
 
 #include "passes/KimiToTile/GpuSchedule.h"
 #include "passes/KimiToTile/LinearProblem.h"
+#include "passes/KimiToTile/RowStatistics.h"
 
 namespace kimi {
 
@@ -22,12 +23,18 @@ namespace kimi {
 struct FoldedLinear : LinearProblem {
   FoldedLinear(HostContext &context, FusedLinearOp op);
 
-  mlir::Value rows;   // [N, K'] of the weight's type
-  mlir::Value sums;   // c: [1, N] f32; layer only
-  mlir::Value shifts; // d: [1, N] f32; null without beta
-  mlir::Type operand; // the element type that is multiplied
-  bool tf32;          // fp32 factors may be rounded to 10 bits of mantissa
+  mlir::Value rows;        // [N, K'] of the weight's type
+  mlir::Value sums;        // c: [1, N] f32; layer only
+  mlir::Value shifts;      // d: [1, N] f32; null without beta
+  mlir::Type operand;      // the element type that is multiplied
+  bool tf32;               // fp32 factors may be rounded to 10 bits of mantissa
+  bool copyable;           // rows of x start at multiples of 16 bytes
+  mlir::Value scale, mean; // r and mean: [M, 1] f32, of a launch of their own; null where no variant wants them
 };
+
+/// Writes the launch that takes the statistics of the rows of x, and puts them into `problem`. Where `taken` is 0, grid
+/// and results are empty.
+mlir::LogicalResult buildStatistics(HostContext &context, FoldedLinear &problem, const SymbolicDim &taken);
 
 /// What a kernel computes: all of y, or the partial sums of a split product, or y from them.
 enum class LinearPart { whole, partial, sum };
@@ -49,14 +56,8 @@ private:
   void buildPipelined();
   void buildDirect();
   void buildSum();
-  void beginStatistics();
-  mlir::Value deviationTile(int64_t depth);
-  void addStatistics(mlir::Value a, mlir::Value deviation, mlir::Value k, int64_t depth);
   void finish();
 
-  mlir::Value mul(mlir::Value a, mlir::Value c) { return mlir::arith::MulFOp::create(b, loc, a, c); }
-  mlir::Value add(mlir::Value a, mlir::Value c) { return mlir::arith::AddFOp::create(b, loc, a, c); }
-  mlir::Value sub(mlir::Value a, mlir::Value c) { return mlir::arith::SubFOp::create(b, loc, a, c); }
   mlir::Value times(mlir::Value index, int64_t factor) {
     return mlir::arith::MulIOp::create(b, loc, index, writer.constant(factor));
   }
@@ -72,11 +73,10 @@ private:
   TileBuilder t;
   mlir::OpBuilder &b;
   mlir::Location loc;
-  NormKind norm;
-  mlir::Value x, w, sums, shifts, y;
+  std::optional<RowStatistics> statistics; // where they are taken on the way
+  mlir::Value x, w, sums, shifts, scale, mean, y;
   llvm::SmallVector<mlir::Value> extras, partials;
   mlir::Value firstRow, firstColumn, splitIndex, acc;
-  mlir::Value anchor, total, squares; // per row: x[m, 0], sums of x - anchor and of its squares
 };
 
 } // namespace kimi

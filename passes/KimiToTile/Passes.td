@@ -144,7 +144,7 @@ def KimiScheduleLinearGpu : Pass<"kimi-schedule-linear-gpu", "mlir::ModuleOp"> {
     ```
     Numeric effect: reassociates sums over K; the norm is applied after the product.
   }];
-  let options = [Option<"sm", "sm", "int64_t", "90", "compute capability times ten">,
+  let options = [Option<"archName", "arch", "std::string", "\"90\"", "compute capability times ten; 90a: with wgmma">,
                  Option<"multiprocessors", "multiprocessors", "int64_t", "0", "SMs of the device; 0: the usual number">];
   let statistics = [Statistic<"numScheduled", "scheduled", "fused_linear ops that became kernels">];
   let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
@@ -177,7 +177,7 @@ def KimiScheduleAttentionGpu : Pass<"kimi-schedule-attention-gpu", "mlir::Module
 
     Numeric effect: reassociates sums over keys and channels; exponents are taken as powers of 2.
   }];
-  let options = [Option<"sm", "sm", "int64_t", "90", "compute capability times ten">,
+  let options = [Option<"archName", "arch", "std::string", "\"90\"", "compute capability times ten; 90a: with wgmma">,
                  Option<"multiprocessors", "multiprocessors", "int64_t", "0", "SMs of the device; 0: the usual number">];
   let statistics = [Statistic<"numScheduled", "scheduled", "attention ops that became kernels">,
                     Statistic<"numAppends", "appends", "cache_append ops done by attention kernels">];

@@ -25,9 +25,10 @@ struct KimiScheduleAttentionGpu : kimi::impl::KimiScheduleAttentionGpuBase<KimiS
   using KimiScheduleAttentionGpuBase::KimiScheduleAttentionGpuBase;
 
   void runOnOperation() override {
-    std::optional<GpuArch> found = GpuArch::get(sm, multiprocessors);
+    std::optional<GpuArch> found = GpuArch::get(archName, multiprocessors);
     if (!found) {
-      getOperation().emitError() << "compute capability " << sm.getValue() << " is not supported; 80 is the least";
+      getOperation().emitError() << "there are no schedules for the compute capability '" << archName.getValue()
+                                 << "'; the least is 80, 90a has its own";
       return signalPassFailure();
     }
     arch = *found;
@@ -60,7 +61,26 @@ private:
     for (Value value : {op.getQ(), op.getK(), op.getV()}) {
       narrow &= !type(value).getElementType().isF32();
     }
-    return {type(op.getK()).getDimSize(3), type(op.getV()).getDimSize(3), narrow ? 2 : 4};
+    return {type(op.getK()).getDimSize(3), type(op.getV()).getDimSize(3), narrow ? 2 : 4, /*copyable=*/false};
+  }
+
+  /// Whether boxes of keys and values can be fetched by the copy engine.
+  static bool isCopyable(HostContext &context, const AttentionProblem &p) {
+    constexpr int64_t alignment = 16; // bytes, of addresses and strides
+    for (Value tensor : {p.keys, p.values}) {
+      FailureOr<ViewLayout> layout = context.layouts.of(tensor);
+      Type element = cast<RankedTensorType>(tensor.getType()).getElementType();
+      if (failed(layout) || !layout->strides.back().is(1) || alignmentOf(*layout, element) < alignment) {
+        return false;
+      }
+      for (const SymbolicDim &stride : ArrayRef<SymbolicDim>(layout->strides).drop_back()) {
+        std::optional<int64_t> elements = stride.getConstant();
+        if (elements && *elements * element.getIntOrFloatBitWidth() / 8 % alignment != 0) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   std::string whyNot(AttentionOp op) {
@@ -84,6 +104,7 @@ private:
     std::optional<int64_t> queries = q[2].getConstant(), heads = q[1].getConstant(),
                            keyHeads = context.scalars.shape(p.keys)[1].getConstant();
     AttentionShape shape = shapeOf(op);
+    shape.copyable = isCopyable(context, p);
     SmallVector<KernelWriter::Variant> variants;
     std::unique_ptr<AttentionGpuKernel> kernel;
     auto add = [&](std::optional<int64_t> limit, AttentionRows rows, const std::string &suffix,

@@ -32,9 +32,10 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
   using KimiScheduleLinearGpuBase::KimiScheduleLinearGpuBase;
 
   void runOnOperation() override {
-    std::optional<GpuArch> found = GpuArch::get(sm, multiprocessors);
+    std::optional<GpuArch> found = GpuArch::get(archName, multiprocessors);
     if (!found) {
-      getOperation().emitError() << "compute capability " << sm.getValue() << " is not supported; 80 is the least";
+      getOperation().emitError() << "there are no schedules for the compute capability '" << archName.getValue()
+                                 << "'; the least is 80, 90a has its own";
       return signalPassFailure();
     }
     arch = *found;
@@ -64,7 +65,17 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
   LogicalResult schedule(HostContext &context, FusedLinearOp op) {
     FoldedLinear p(context, op);
     LinearShape shape{p.n, p.k, static_cast<int64_t>(p.operand.getIntOrFloatBitWidth() / 8), p.hasNorm()};
+    shape.wideExtras = llvm::any_of(p.extras, [](const LinearExtra &extra) { return extra.perRow && extra.perColumn; });
+    shape.copyable = p.copyable;
     std::vector<LinearChoice> choices = chooseLinearTiles(arch, shape, p.m.getConstant());
+    SymbolicDim wanted(0), below(0);
+    for (const LinearChoice &choice : choices) {
+      wanted = choice.tile.launchedStatistics ? wanted + taken(p, choice, below) : wanted;
+      below = choice.rows ? SymbolicDim(*choice.rows) : below;
+    }
+    if (!wanted.is(0) && failed(buildStatistics(context, p, wanted))) {
+      return failure();
+    }
     std::string stem = linearStem(op);
     Workspaces workspaces;
     if (failed(buildPartials(context, p, choices, stem, workspaces))) {
@@ -97,6 +108,15 @@ private:
     std::map<size_t, unsigned> of; // by choice
   };
 
+  /// 1 where `choice` is the one for M: more than `below` rows, and no more than it is for.
+  static SymbolicDim taken(const FoldedLinear &p, const LinearChoice &choice, const SymbolicDim &below) {
+    if (p.m.isConstant()) {
+      return SymbolicDim(1);
+    }
+    SymbolicDim more = SymbolicDim::lt(below, p.m);
+    return choice.rows ? more * SymbolicDim::le(p.m, *choice.rows) : more;
+  }
+
   static std::string name(const std::string &stem, const LinearChoice &choice, const char *suffix) {
     std::string rows = choice.rows ? "_m" + std::to_string(*choice.rows) : "";
     return stem + rows + suffix;
@@ -108,16 +128,13 @@ private:
                               const std::string &stem, Workspaces &workspaces) {
     SymbolicDim below(0);
     for (auto [index, choice] : llvm::enumerate(choices)) {
-      SymbolicDim taken = SymbolicDim::lt(below, p.m);
-      if (choice.rows) {
-        taken = taken * SymbolicDim::le(p.m, *choice.rows);
-        below = SymbolicDim(*choice.rows);
-      }
+      SymbolicDim isTaken = taken(p, choice, below);
+      below = choice.rows ? SymbolicDim(*choice.rows) : below;
       if (choice.tile.splits == 1) {
         continue;
       }
       LinearGpuKernel kernel(context, p, choice.tile, LinearPart::partial);
-      FailureOr<KernelWriter::Variant> variant = kernel.build(name(stem, choice, "_part"), taken);
+      FailureOr<KernelWriter::Variant> variant = kernel.build(name(stem, choice, "_part"), isTaken);
       if (failed(variant)) {
         return failure();
       }

@@ -37,9 +37,9 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   std::vector<Phase> phases;
   std::string lower = std::string("kimi-lower-to-reference") + (options.cuda ? "{remark-unscheduled=true}" : "");
   std::string schedules;
-  if (options.gpuSchedules > 0) {
-    std::string sm = "{sm=" + std::to_string(options.gpuSchedules) + "}";
-    schedules = "kimi-schedule-linear-gpu" + sm + ",kimi-schedule-attention-gpu" + sm + ",";
+  if (!options.gpuSchedules.empty()) {
+    std::string arch = "{arch=" + options.gpuSchedules + "}";
+    schedules = "kimi-schedule-linear-gpu" + arch + ",kimi-schedule-attention-gpu" + arch + ",";
   } else if (!options.cuda) {
     schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) + "},kimi-schedule-attention,";
   }

@@ -22,8 +22,8 @@ struct PipelineOptions {
   bool deriveDecode = true;
   /// What weights and activations are held in: f32, tf32, bf16 or fp16 (see --kimi-narrow-precision).
   std::string precision = "f32";
-  /// Schedules of a GPU of this compute capability (times ten); 0: of the CPU. They run on either.
-  int64_t gpuSchedules = 0;
+  /// Schedules of a GPU of this compute capability (times ten: "80", "90a"); empty: of the CPU. They run on either.
+  std::string gpuSchedules;
   /// Columns of a weight panel: two vectors of the target.
   int64_t panel = 16;
 };

@@ -1,8 +1,8 @@
 // RUN: kimi-opt %s --kimi-schedule-linear-gpu --canonicalize --split-input-file | FileCheck %s
 // RUN: kimi-opt %s --kimi-schedule-linear-gpu --split-input-file 2>&1 | FileCheck %s --check-prefix=REMARK
-// RUN: not kimi-opt %s --kimi-schedule-linear-gpu=sm=75 --split-input-file 2>&1 | FileCheck %s --check-prefix=OLD
+// RUN: not kimi-opt %s --kimi-schedule-linear-gpu=arch=75 --split-input-file 2>&1 | FileCheck %s --check-prefix=OLD
 
-// OLD: error: compute capability 75 is not supported; 80 is the least
+// OLD: error: there are no schedules for the compute capability '75'; the least is 80, 90a has its own
 
 // A dynamic number of rows: kernels for one row and for four read the weight where they multiply it, the others go
 // through a pipeline. The norm is taken along: statistics of the rows of x about their first element.

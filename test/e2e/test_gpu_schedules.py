@@ -13,9 +13,9 @@ MINI = ROOT / "models" / "gpt2" / "mini"
 GOLDEN = json.loads((MINI / "golden.json").read_text())["prompts"]
 
 
-def compiled(model, folder, *flags):
+def compiled(model, folder, *flags, arch="90"):
     module = folder / "gpu.kmod"
-    run(tool("kimi-compile"), model, "-o", module, "--gpu-schedules=90", *flags)
+    run(tool("kimi-compile"), model, "-o", module, f"--gpu-schedules={arch}", *flags)
     return module
 
 
@@ -88,14 +88,14 @@ class Graph:
     def output(self, name, *shape):
         self.outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
-    def check(self, folder, precision):
+    def check(self, folder, precision, arch):
         """GPU schedules against the reference lowering in fp32."""
         graph = helper.make_graph(self.nodes, "g", self.inputs, self.outputs, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
         onnx.checker.check_model(model)
         path = folder / "graph.onnx"
         onnx.save(model, path)
-        got = outputs(compiled(path, folder, "--precision", precision), self.feeds, folder)
+        got = outputs(compiled(path, folder, "--precision", precision, arch=arch), self.feeds, folder)
         want = outputs(path, self.feeds, folder, "--reference", "--cache", folder)
         assert len(want) == len(self.outputs)
         for port in self.outputs:
@@ -107,14 +107,18 @@ class Graph:
                 assert np.linalg.norm(a - b) <= 1e-2 * np.linalg.norm(b), b.shape
 
 
+# The tiles of fused multiply-adds, of mma and of wgmma.
+ROADS = [("f32", "90"), ("bf16", "80"), ("bf16", "90a")]
+
 # Rows around the edges of the tiles; odd K and N; sums that are split (a long K on a small grid).
 LINEAR = [(1, 768, 96), (1, 1000, 3), (3, 20, 7), (4, 33, 257), (5, 64, 50), (17, 100, 65), (31, 8, 1), (70, 2052, 33),
-          (129, 48, 129), (200, 40, 300)]
+          (129, 48, 129), (200, 40, 300),
+          (1100, 64, 520), (700, 1024, 264)]
 
 
-@pytest.mark.parametrize("precision", ["f32", "bf16"])
+@pytest.mark.parametrize("precision,arch", ROADS)
 @pytest.mark.parametrize("norm", ["none", "layer", "rms"])
-def test_linear(norm, precision, tmp_path):
+def test_linear(norm, precision, arch, tmp_path):
     """Norm, product, bias, gelu and residual of odd shapes; the rows have a mean that is not small."""
     g = Graph()
     for m, k, n in LINEAR:
@@ -126,7 +130,7 @@ def test_linear(norm, precision, tmp_path):
         y = g.node("Add", [g.node("MatMul", [x, g.weight(k, n, scale=k**-0.5)]), g.weight(n)])
         y = g.node("Add", [g.node("Gelu", [y], approximate="tanh"), g.random(1, m, n)])
         g.output(y, 1, m, n)
-    g.check(tmp_path, precision)
+    g.check(tmp_path, precision, arch)
 
 
 # Heads of q and of k, tokens, keys, channels of q and v.
@@ -135,9 +139,9 @@ ATTENTION = [(1, 1, 1, 5, 64, 64), (4, 4, 1, 200, 32, 32), (8, 2, 1, 77, 64, 64)
              (1, 1, 70, 70, 256, 256), (2, 2, 33, 3, 64, 64)]
 
 
-@pytest.mark.parametrize("precision", ["f32", "bf16"])
+@pytest.mark.parametrize("precision,arch", ROADS)
 @pytest.mark.parametrize("kind", ["full", "causal", "bool", "float"])
-def test_attention(kind, precision, tmp_path):
+def test_attention(kind, precision, arch, tmp_path):
     g = Graph()
     for heads, key_heads, tokens, keys, depth, width in ATTENTION:
         names = [g.random(2, heads, tokens, depth), g.random(2, key_heads, keys, depth),
@@ -147,4 +151,4 @@ def test_attention(kind, precision, tmp_path):
             visible = g.input(g.rng.random((1, 1, tokens, keys)) < 0.7)
             names.append(g.node("Cast", [visible], to=TensorProto.BOOL) if kind == "bool" else visible)
         g.output(g.node("Attention", names, is_causal=int(causal)), 2, heads, tokens, width)
-    g.check(tmp_path, precision)
+    g.check(tmp_path, precision, arch)

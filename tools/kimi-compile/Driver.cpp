@@ -118,7 +118,7 @@ static std::string hashSource(const CompileOptions &options) {
   hash.update(options.reference ? "reference" : "kernels");
   hash.update(options.precision);
   hash.update(options.target);
-  hash.update(std::to_string(options.gpuSchedules));
+  hash.update(options.gpuSchedules);
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 

@@ -33,8 +33,9 @@ struct CompileOptions {
   std::string precision = "f32";
   /// The program that assembles PTX; "none" for none, empty to look for it.
   std::string ptxas;
-  /// Compute capability (times ten) of the GPU whose schedules are taken, whatever the target; 0: the target's own.
-  int64_t gpuSchedules = 0;
+  /// Compute capability (times ten: "80", "90a") of the GPU whose schedules are taken, whatever the target; empty: the
+  /// target's own.
+  std::string gpuSchedules;
   /// Plain fp32 loops instead of fusion and schedules.
   bool reference = false;
   /// Make `prefill` and `decode` entries where the graph allows it.

@@ -7,6 +7,7 @@
 
 #include "tools/kimi-compile/Options.h"
 #include "lib/Codegen/CudaTarget.h"
+#include "passes/KimiToTile/GpuSchedule.h"
 #include "passes/OnnxToKimi/OnnxSupport.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
@@ -60,9 +61,9 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   static cl::opt<bool> bake("bake", cl::desc("Put the bytes of external weights into the module"), cl::cat(category));
   static cl::opt<std::string> listOps("list-ops", cl::desc("Print the ONNX operators that are accepted: markdown"),
                                       cl::value_desc("format"), cl::cat(category));
-  static cl::opt<int64_t> schedules(
-      "gpu-schedules", cl::desc("Use the schedules of a GPU of this compute capability (90 for 9.0) on any target"),
-      cl::value_desc("sm"), cl::init(0), cl::Hidden, cl::cat(category));
+  static cl::opt<std::string> schedules(
+      "gpu-schedules", cl::desc("Use the schedules of a GPU of this compute capability (80, 90, 90a) on any target"),
+      cl::value_desc("arch"), cl::Hidden, cl::cat(category));
   static cl::opt<bool> verbose("v", cl::desc("Print remarks: what was recognised, what was refused and why"),
                                cl::cat(category));
   static cl::opt<bool> locations("locations", cl::desc("Print node and value names as locations of the IR"),
@@ -111,6 +112,10 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   if (precision != "f32" && precision != "tf32" && precision != "bf16" && precision != "fp16") {
     llvm::errs() << "kimi-compile: error: --precision=" << precision
                  << " is not known; precisions: f32, tf32, bf16, fp16\n";
+    return std::nullopt;
+  }
+  if (!schedules.empty() && !GpuArch::get(schedules)) {
+    llvm::errs() << "kimi-compile: error: there are no schedules for --gpu-schedules=" << schedules << "\n";
     return std::nullopt;
   }
   CompileOptions options;
