@@ -25,10 +25,11 @@ Type elementOf(Value value) { return cast<ShapedType>(value.getType()).getElemen
 } // namespace
 
 AttentionGpuKernel::AttentionGpuKernel(HostContext &context, AttentionProblem &problem, const AttentionTile &tile,
-                                       AttentionRows rows)
-    : context(context), p(problem), s(tile), rows(rows), writer(context, problem.op), t(writer), b(writer.body()),
-      loc(writer.loc()), depth(llvm::alignTo(problem.depth, kMatrixDepth)),
-      width(llvm::alignTo(problem.width, kMatrixDepth)) {
+                                       AttentionRows rows, AttentionPart part, const AttentionShares *shares,
+                                       bool fresh)
+    : context(context), p(problem), s(tile), rows(rows), part(part), shares(shares), fresh(fresh),
+      writer(context, problem.op), t(writer), b(writer.body()), loc(writer.loc()),
+      depth(llvm::alignTo(problem.depth, kMatrixDepth)), width(llvm::alignTo(problem.width, kMatrixDepth)) {
   float scale = p.op.getScale().convertToFloat();
   plain = !p.mask && p.op.getSoftcap().convertToFloat() == 0.0f && scale > 0.0f;
   rate = plain ? scale * kLog2E : kLog2E;
@@ -43,28 +44,22 @@ FailureOr<KernelWriter::Variant> AttentionGpuKernel::build(const std::string &st
     return failure();
   }
   SmallVector<SymbolicDim> sizes = context.scalars.shape(p.op.getQ());
-  SymbolicDim batch = sizes[0], heads = sizes[1], queries = sizes[2];
-  SmallVector<SymbolicDim> stored{batch, heads, queries, SymbolicDim(p.width)};
-  if (p.tokensFirst) {
-    std::swap(stored[1], stored[2]);
-  }
-  if (p.keyAppend) {
-    keyState = writer.state(p.keyAppend.getState(), batch);
-    valueState = writer.state(p.valueAppend.getState(), batch);
-  }
-  out = writer.result(p.type, stored);
-  past = writer.scalar(p.past);
+  SymbolicDim batch = sizes[0], heads = sizes[1], queries = sizes[2], keyHeads = context.scalars.shape(p.keys)[1];
   place();
   buildTiles();
-  for (const Segment &segment : segments()) {
-    run(segment);
+  if (part == AttentionPart::combine) {
+    combine();
+  } else {
+    for (const Segment &segment : segments()) {
+      run(segment);
+    }
   }
-  finish();
+  part == AttentionPart::share ? storeShare() : finish();
   append();
-  SymbolicDim keyHeads = context.scalars.shape(p.keys)[1];
   if (rows == AttentionRows::heads) {
     SymbolicDim groups = SymbolicDim::ceilDiv(SymbolicDim::floorDiv(heads, keyHeads), s.queries);
-    return KernelWriter::Variant{writer.finish(stem), guard, batch * keyHeads * groups};
+    SymbolicDim parts = part == AttentionPart::share ? shares->count * guard : SymbolicDim(1);
+    return KernelWriter::Variant{writer.finish(stem), guard, batch * keyHeads * groups, parts};
   }
   // Neighbouring blocks have the same number of keys to see, those with the most come first.
   return KernelWriter::Variant{writer.finish(stem), guard, batch * heads, SymbolicDim::ceilDiv(queries, s.queries)};
@@ -82,6 +77,40 @@ bool AttentionGpuKernel::importArguments() {
   for (Value value : {k, v}) {
     operand = elementOf(value) == operand ? operand : Type(b.getF32Type());
   }
+  SmallVector<SymbolicDim> sizes = context.scalars.shape(p.op.getQ());
+  SymbolicDim batch = sizes[0], heads = sizes[1], queries = sizes[2];
+  if (shares && part != AttentionPart::share) {
+    accShares = writer.input(shares->acc);
+    topShares = writer.input(shares->top);
+    sumShares = writer.input(shares->sum);
+  }
+  if (p.keyAppend) {
+    keyState = writer.state(p.keyAppend.getState(), batch);
+    valueState = writer.state(p.valueAppend.getState(), batch);
+  }
+  if (part == AttentionPart::share) {
+    // Where the attention is not split there are no shares to hold.
+    SymbolicDim count = shares->count - SymbolicDim::eq(shares->count, 1);
+    auto extent = [](const SymbolicDim &dim) { return dim.getConstant().value_or(ShapedType::kDynamic); };
+    auto result = [&](int64_t channels) {
+      auto type = RankedTensorType::get({extent(batch), extent(heads), extent(count), channels}, b.getF32Type());
+      return writer.result(type, {batch, heads, count, SymbolicDim(channels)});
+    };
+    accShares = result(p.width);
+    topShares = result(1);
+    sumShares = result(1);
+  } else {
+    SmallVector<SymbolicDim> stored{batch, heads, queries, SymbolicDim(p.width)};
+    if (p.tokensFirst) {
+      std::swap(stored[1], stored[2]);
+    }
+    out = writer.result(p.type, stored);
+  }
+  past = writer.scalar(p.past);
+  if (fresh) {
+    past = writer.constant(0);
+  }
+  shareKeys = part == AttentionPart::share ? writer.scalar(shares->keys) : Value();
   return true;
 }
 
@@ -94,9 +123,11 @@ void AttentionGpuKernel::place() {
   Value x = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(0));
   Value size = writer.constant(s.queries);
   if (rows == AttentionRows::heads) {
+    share =
+        part == AttentionPart::share ? Value(tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(1))) : Value();
     Value parts = divideUp(group, size);
-    Value part = remainder(x, parts), rest = divide(x, parts);
-    first = mulIndex(part, size);
+    Value which = remainder(x, parts), rest = divide(x, parts);
+    first = mulIndex(which, size);
     keyHead = remainder(rest, keyHeads);
     batchIndex = divide(rest, keyHeads);
     head = mulIndex(keyHead, group);
@@ -113,11 +144,14 @@ void AttentionGpuKernel::place() {
   keyHead = divide(head, group);
 }
 
-/// The heads of this block's group of `buffer` [B, H, T, D] or [B, T, H, D], for the one query: [1, group, 1, D] or
-/// [1, 1, group, D]. Loads and stores are clipped to the group.
-Value AttentionGpuKernel::ownHeads(Value buffer, int64_t headAxis, int64_t channels) {
+/// The heads of this block's group of `buffer` [B, H, T, D] or [B, T, H, D], for the one query (or for `token`):
+/// [1, group, 1, D] or [1, 1, group, D]. Loads and stores are clipped to the group.
+Value AttentionGpuKernel::ownHeads(Value buffer, int64_t headAxis, int64_t channels, Value token) {
   SmallVector<OpFoldResult> offsets(4, b.getIndexAttr(0)), sizes(4, b.getIndexAttr(1)), steps(4, b.getIndexAttr(1));
   offsets[0] = batchIndex;
+  if (token) {
+    offsets[3 - headAxis] = token;
+  }
   offsets[headAxis] = head;
   sizes[headAxis] = getAsOpFoldResult(group);
   sizes[3] = b.getIndexAttr(channels);
@@ -138,11 +172,13 @@ Value AttentionGpuKernel::firstRowsOf(Value buffer, Value count) {
 
 void AttentionGpuKernel::buildTiles() {
   Value zero = writer.constant(0);
-  query = t.shared(s.queries, depth, operand);
-  if (rows == AttentionRows::heads) {
-    t.load(query, ownHeads(q, 1, p.depth), {zero, first, zero, zero}, {1, 3});
-  } else {
-    t.load(query, q, {batchIndex, head, first, zero}, {2, 3});
+  if (part != AttentionPart::combine) {
+    query = t.shared(s.queries, depth, operand);
+    if (rows == AttentionRows::heads) {
+      t.load(query, ownHeads(q, 1, p.depth), {zero, first, zero, zero}, {1, 3});
+    } else {
+      t.load(query, q, {batchIndex, head, first, zero}, {2, 3});
+    }
   }
   acc = t.fragment(s.queries, width);
   for (Value *tile : {&top, &sum, &newTop, &factor, &partial, &shift}) {
@@ -155,21 +191,30 @@ void AttentionGpuKernel::buildTiles() {
 
 SmallVector<AttentionGpuKernel::Segment> AttentionGpuKernel::segments() {
   Value zero = writer.constant(0), count = writer.extent(k, 2);
-  if (!p.keyAppend) {
-    return {{k, v, count, zero, s.keys, /*pipelined=*/true}};
-  }
-  // The rows of this step are read from where they were computed: other blocks may not have appended theirs yet.
-  Segment held{keyState, valueState, past, zero, s.keys, true};
-  if (!s.specialized) {
+  Segment held{k, v, count, zero, zero, count, s.keys, /*pipelined=*/true};
+  SmallVector<Segment> all;
+  if (p.keyAppend) {
+    // The rows of this step are read from where they were computed: other blocks may not have appended theirs yet.
+    Segment own = held;
+    own.base = past;
+    if (rows == AttentionRows::heads) { // one token
+      own.step = kMatrixDepth;
+      own.pipelined = false;
+    }
     held.keys = firstRowsOf(keyState, past);
     held.values = firstRowsOf(valueState, past);
-  } // else boxes of the whole state are copied: rows past the end are finite (states start as zeros), and weigh nothing
-  Segment fresh{k, v, count, past, s.keys, true};
-  if (rows == AttentionRows::heads) { // one token
-    fresh.step = kMatrixDepth;
-    fresh.pipelined = false;
+    held.count = held.to = past;
+    if (fresh) {
+      return {own};
+    }
+    all.push_back(own);
   }
-  return {held, fresh};
+  if (part == AttentionPart::share) {
+    held.from = mulIndex(share, shareKeys);
+    held.to = arith::MinSIOp::create(b, loc, held.to, addIndex(held.from, shareKeys));
+  }
+  all.insert(all.begin(), held);
+  return all;
 }
 
 void AttentionGpuKernel::loadKeys(const Segment &segment, const StepTiles &tiles, Value at) {
@@ -201,7 +246,7 @@ const AttentionGpuKernel::StepTiles &AttentionGpuKernel::stepTiles(const Segment
 }
 
 void AttentionGpuKernel::run(const Segment &segment) {
-  Value zero = writer.constant(0), upper = segment.count;
+  Value zero = writer.constant(0), upper = segment.to;
   if (p.op.getCausal() && rows == AttentionRows::queries) { // the last query of the block sees the most keys
     Value end = addIndex(first, writer.constant(s.queries));
     end = addIndex(end, subIndex(subIndex(total, tokens), segment.base));
@@ -210,12 +255,18 @@ void AttentionGpuKernel::run(const Segment &segment) {
   }
   const StepTiles &tiles = stepTiles(segment);
   if (!segment.pipelined) {
+    OpBuilder::InsertionGuard guard(b);
+    if (share) { // the first share takes this step's rows
+      Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, share, zero);
+      auto branch = scf::IfOp::create(b, loc, isFirst, /*withElseRegion=*/false);
+      b.setInsertionPointToStart(&branch.getThenRegion().front());
+    }
     loadKeys(segment, tiles, zero);
     step(segment, tiles, zero);
     return;
   }
   t.pipeline(
-      zero, upper, writer.constant(segment.step), {tiles.key, tiles.value}, s.stages,
+      segment.from, upper, writer.constant(segment.step), {tiles.key, tiles.value}, s.stages,
       [&](Value at) { loadKeys(segment, tiles, at); }, [&](Value at) { step(segment, tiles, at); });
 }
 
@@ -226,18 +277,7 @@ void AttentionGpuKernel::step(const Segment &segment, const StepTiles &tiles, Va
   t.multiplyTransposed(score, query, tiles.key);
   maskScores(segment, tiles, at);
   t.reduce(tile::ReduceKind::max, score, newTop);
-  t.map({newTop, top}, newTop, [&](ValueRange e) { return arith::MaximumFOp::create(b, loc, e[0], e[1]).getResult(); });
-  // A row that has seen no key yet has the maximum -inf; its exponents are taken from 0 so that no NaN appears.
-  Value scale = t.number(rate);
-  t.map({newTop}, shift, [&](ValueRange e) {
-    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, e[0], minusInfinity());
-    Value anchor = arith::SelectOp::create(b, loc, none, t.number(0.0f), e[0]);
-    return arith::NegFOp::create(b, loc, mul(anchor, scale)).getResult();
-  });
-  auto power = [&](Value value, Value minus) {
-    return math::Exp2Op::create(b, loc, math::FmaOp::create(b, loc, value, scale, minus)).getResult();
-  };
-  t.map({top, shift}, factor, [&](ValueRange e) { return power(e[0], e[1]); });
+  takeMaximum();
   t.map({newTop}, top, [&](ValueRange e) { return e[0]; });
   t.map({score, shift}, score, [&](ValueRange e) { return power(e[0], e[1]); });
   t.reduce(tile::ReduceKind::add, score, partial);
@@ -247,6 +287,48 @@ void AttentionGpuKernel::step(const Segment &segment, const StepTiles &tiles, Va
     t.map({score}, tiles.weights, [&](ValueRange e) { return castFloat(b, loc, e[0], operand); });
   }
   t.multiply(acc, tiles.weights, tiles.value);
+}
+
+Value AttentionGpuKernel::power(Value value, Value minus) {
+  return math::Exp2Op::create(b, loc, math::FmaOp::create(b, loc, value, t.number(rate), minus));
+}
+
+/// newTop = max(top, newTop); shift: what is added to exponents; factor: what sums so far are multiplied with.
+void AttentionGpuKernel::takeMaximum() {
+  t.map({newTop, top}, newTop, [&](ValueRange e) { return arith::MaximumFOp::create(b, loc, e[0], e[1]).getResult(); });
+  // A row that has seen no key yet has the maximum -inf; its exponents are taken from 0 so that no NaN appears.
+  t.map({newTop}, shift, [&](ValueRange e) {
+    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, e[0], minusInfinity());
+    Value anchor = arith::SelectOp::create(b, loc, none, t.number(0.0f), e[0]);
+    return arith::NegFOp::create(b, loc, mul(anchor, t.number(rate))).getResult();
+  });
+  t.map({top, shift}, factor, [&](ValueRange e) { return power(e[0], e[1]); });
+}
+
+/// acc, top and sum of all shares, in a fixed order.
+void AttentionGpuKernel::combine() {
+  Value zero = writer.constant(0), one = writer.constant(1), count = writer.extent(accShares, 2);
+  Value otherAcc = t.fragment(s.queries, width), otherSum = t.fragment(s.queries, 1), weight = t.fragment(s.queries, 1);
+  buildLoop(b, loc, zero, count, one, [&](Value index) {
+    SmallVector<Value> offsets{zero, first, zero, zero};
+    t.load(otherAcc, ownHeads(accShares, 1, p.width, index), offsets, {1, 3});
+    t.load(otherSum, ownHeads(sumShares, 1, 1, index), offsets, {1, 3});
+    t.load(weight, ownHeads(topShares, 1, 1, index), offsets, {1, 3});
+    t.map({weight}, newTop, [&](ValueRange e) { return e[0]; });
+    takeMaximum();
+    t.map({newTop}, top, [&](ValueRange e) { return e[0]; });
+    t.map({weight, shift}, weight, [&](ValueRange e) { return power(e[0], e[1]); });
+    t.map({sum, factor, otherSum, weight}, sum, [&](ValueRange e) { return add(mul(e[0], e[1]), mul(e[2], e[3])); });
+    t.map({acc, factor, otherAcc, weight}, acc, [&](ValueRange e) { return add(mul(e[0], e[1]), mul(e[2], e[3])); });
+  });
+}
+
+void AttentionGpuKernel::storeShare() {
+  Value zero = writer.constant(0);
+  SmallVector<Value> offsets{zero, first, zero, zero};
+  t.store(acc, ownHeads(accShares, 1, p.width, share), offsets, {1, 3});
+  t.store(top, ownHeads(topShares, 1, 1, share), offsets, {1, 3});
+  t.store(sum, ownHeads(sumShares, 1, 1, share), offsets, {1, 3});
 }
 
 /// Products to scores: scale, cap, mask (in all but the plain case); -inf where a query does not see a key. Blocks of
@@ -325,12 +407,15 @@ void AttentionGpuKernel::finish() {
 
 /// This block's tokens go into the state: by the first of the heads that share a key head.
 void AttentionGpuKernel::append() {
-  if (!p.keyAppend) {
+  if (!p.keyAppend || part == AttentionPart::combine) {
     return;
   }
   bool oneToken = rows == AttentionRows::heads;
   Value zero = writer.constant(0), end = addIndex(past, tokens);
   Value isFirst = oneToken ? first : remainder(head, group);
+  if (share) {
+    isFirst = addIndex(isFirst, share);
+  }
   isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, isFirst, zero);
   auto branch = scf::IfOp::create(b, loc, isFirst, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);

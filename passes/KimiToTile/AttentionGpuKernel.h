@@ -16,10 +16,25 @@ namespace kimi {
 /// What the rows of a block are: queries of one head, or, for one query, the heads that share a key head.
 enum class AttentionRows { queries, heads };
 
+/// What a kernel computes of an attention of one query: all of it, or its share of the keys, or the whole from the
+/// shares.
+enum class AttentionPart { whole, share, combine };
+
+/// Shares of the keys: partial results, on the host.
+struct AttentionShares {
+  mlir::Value acc, top, sum; // [B, H, shares, Dv], [B, H, shares, 1] twice: f32, not divided yet, maxima as scores
+  SymbolicDim count = SymbolicDim(1); // how many
+  SymbolicDim keys = SymbolicDim(0);  // of a share
+};
+
 /// Writes one variant: an online softmax in fp32, with powers of two, over blocks of keys (Dao 2023, algorithm 1).
 class AttentionGpuKernel {
 public:
-  AttentionGpuKernel(HostContext &context, AttentionProblem &problem, const AttentionTile &tile, AttentionRows rows);
+  /// `shares` (may be null) are those that the attention may be split into: operands of all variants but that which
+  /// computes them. With `fresh` the state is known to hold no rows yet.
+  AttentionGpuKernel(HostContext &context, AttentionProblem &problem, const AttentionTile &tile, AttentionRows rows,
+                     AttentionPart part = AttentionPart::whole, const AttentionShares *shares = nullptr,
+                     bool fresh = false);
   mlir::FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard);
   KernelWriter &getWriter() { return writer; }
 
@@ -27,8 +42,9 @@ private:
   /// Keys and values that lie together: rows [0, count) of a buffer are keys base, base + 1, ..
   struct Segment {
     mlir::Value keys, values, count, base;
-    int64_t step;   // keys of a step
-    bool pipelined; // false: a few keys, loaded as they are used
+    mlir::Value from, to; // the rows that are looked at
+    int64_t step;         // keys of a step
+    bool pipelined;       // false: a few keys, loaded as they are used
   };
 
   bool importArguments();
@@ -52,7 +68,11 @@ private:
   void append();
   void finish();
   mlir::Value firstRowsOf(mlir::Value buffer, mlir::Value count);
-  mlir::Value ownHeads(mlir::Value buffer, int64_t headAxis, int64_t channels);
+  mlir::Value ownHeads(mlir::Value buffer, int64_t headAxis, int64_t channels, mlir::Value token = {});
+  mlir::Value power(mlir::Value value, mlir::Value minus);
+  void takeMaximum();
+  void combine();
+  void storeShare();
 
   mlir::Value sub(mlir::Value a, mlir::Value c) { return mlir::arith::SubFOp::create(b, loc, a, c); }
   mlir::Value mul(mlir::Value a, mlir::Value c) { return mlir::arith::MulFOp::create(b, loc, a, c); }
@@ -72,6 +92,9 @@ private:
   AttentionProblem &p;
   AttentionTile s;
   AttentionRows rows;
+  AttentionPart part;
+  const AttentionShares *shares;
+  bool fresh;
   KernelWriter writer;
   TileBuilder t;
   mlir::OpBuilder &b;
@@ -81,6 +104,7 @@ private:
   bool plain;           // scores are products times a positive scale, and nothing else
   float rate;           // what an exponent of the softmax is multiplied with to be one of 2
   mlir::Value q, k, v, mask, out, keyState, valueState, past;
+  mlir::Value accShares, topShares, sumShares, share, shareKeys;
   mlir::Value first, batchIndex, head, keyHead, group, tokens, total; // total: keys of all segments
   mlir::Value query, acc, top, sum, newTop, factor, partial, shift;
   llvm::SmallVector<std::unique_ptr<StepTiles>> allTiles;

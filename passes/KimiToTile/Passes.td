@@ -158,10 +158,13 @@ def KimiScheduleAttentionGpu : Pass<"kimi-schedule-attention-gpu", "mlir::Module
     A block of the grid computes a block of queries of one head: an online softmax in fp32 over blocks of keys, which a
     pipeline loads to shared memory. Blocks of keys past the diagonal are skipped, those that every query sees are not
     compared, blocks with the most keys start first. For one query (`_t1`) the rows of a block are the heads that share a
-    key head. Heads of up to 256 channels, widths of values of their own, grouped heads, masks, a cap.
+    key head; where these blocks are too few for the device, one launch takes shares of the keys (`_share`) and the next
+    combines them in a fixed order (`_combine`): the number of shares follows from the number of keys when it runs. Heads
+    of up to 256 channels, widths of values of their own, grouped heads, masks, a cap.
 
     `kimi.cache_append` of keys and values that only feed the attention are done by its kernel (`_append`): it reads the
-    rows that are held from the state and this step's from where they were computed, and copies them into the state.
+    rows that are held from the state and this step's from where they were computed, and copies them into the state. On
+    90a a step that finds the state empty has a kernel for wgmma of its own (`_fresh`).
     A result that is only transposed to [B, T, H, D] is written in that order.
 
     Left to the reference lowering, with a remark: dynamic channels, more than 256 channels, element types other than

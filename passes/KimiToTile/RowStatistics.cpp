@@ -33,8 +33,8 @@ void RowStatistics::add(Value a, Value scratch, Value at, int64_t depth) {
         return difference;
       }
       Value column = tile::ElementIndexOp::create(b, loc, b.getIndexType(), uint64_t(1));
-      Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult,
-                                           arith::AddIOp::create(b, loc, at, column), writer.constant(k));
+      Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, arith::AddIOp::create(b, loc, at, column),
+                                           writer.constant(k));
       return arith::SelectOp::create(b, loc, inside, difference, t.number(0.0f)).getResult();
     });
     t.reduce(tile::ReduceKind::add, scratch, total, /*accumulate=*/true);

@@ -11,9 +11,9 @@
 
 namespace kimi {
 
-/// Builds, within a kernel, the statistics of `rows` rows of K elements from tiles of them as they come, in one pass and
-/// in fp32. Those of a layer norm are taken of x - anchor with the anchor x[m, 0]: a common offset of a row, however
-/// large, costs no accuracy, and an outlier as anchor costs a factor of K at most.
+/// Builds, within a kernel, the statistics of `rows` rows of K elements from tiles of them as they come, in one pass
+/// and in fp32. Those of a layer norm are taken of x - anchor with the anchor x[m, 0]: a common offset of a row,
+/// however large, costs no accuracy, and an outlier as anchor costs a factor of K at most.
 class RowStatistics {
 public:
   RowStatistics(KernelWriter &writer, NormKind norm, float eps, int64_t k, int64_t rows)

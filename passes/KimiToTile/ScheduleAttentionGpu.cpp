@@ -101,15 +101,25 @@ private:
     numAppends += p.keyAppend ? 2 : 0;
     std::string stem = attentionStem(op) + (p.keyAppend ? "_append" : "");
     SmallVector<SymbolicDim> q = context.scalars.shape(op.getQ());
-    std::optional<int64_t> queries = q[2].getConstant(), heads = q[1].getConstant(),
-                           keyHeads = context.scalars.shape(p.keys)[1].getConstant();
+    std::optional<int64_t> queries = q[2].getConstant(), heads = q[1].getConstant();
+    std::optional<int64_t> keyHeads = context.scalars.shape(p.keys)[1].getConstant();
     AttentionShape shape = shapeOf(op);
-    shape.copyable = isCopyable(context, p);
+    int64_t group = heads && keyHeads && *keyHeads > 0 ? std::max<int64_t>(*heads / *keyHeads, 1) : 1;
+    AttentionShares shares;
+    AttentionTile oneTile = *chooseAttentionTile(arch, shape, group);
+    bool one = !queries || *queries == 1;
+    if (one) {
+      chooseShares(context, p, oneTile, shares);
+    }
+    bool splits = one && !shares.count.is(1);
+    if (splits && failed(buildShares(context, p, oneTile, stem, shares))) {
+      return failure();
+    }
     SmallVector<KernelWriter::Variant> variants;
     std::unique_ptr<AttentionGpuKernel> kernel;
-    auto add = [&](std::optional<int64_t> limit, AttentionRows rows, const std::string &suffix,
-                   const SymbolicDim &guard) -> LogicalResult {
-      kernel = std::make_unique<AttentionGpuKernel>(context, p, *chooseAttentionTile(arch, shape, limit), rows);
+    auto add = [&](const AttentionTile &tile, AttentionRows rows, const std::string &suffix, const SymbolicDim &guard,
+                   AttentionPart part = AttentionPart::whole, bool fresh = false) -> LogicalResult {
+      kernel = std::make_unique<AttentionGpuKernel>(context, p, tile, rows, part, splits ? &shares : nullptr, fresh);
       FailureOr<KernelWriter::Variant> variant = kernel->build(stem + suffix, guard);
       if (failed(variant)) {
         return failure();
@@ -118,23 +128,67 @@ private:
       return success();
     };
     // One query: the heads that share keys are the rows of a block, so that keys are read once.
-    if (!queries || *queries == 1) {
-      int64_t group = heads && keyHeads && *keyHeads > 0 ? std::max<int64_t>(*heads / *keyHeads, 1) : 1;
-      if (failed(add(group, AttentionRows::heads, "_t1", SymbolicDim::eq(q[2], 1)))) {
+    if (one) {
+      SymbolicDim isOne = SymbolicDim::eq(q[2], 1), whole = SymbolicDim::eq(shares.count, 1);
+      if (!whole.is(0) && failed(add(oneTile, AttentionRows::heads, "_t1", isOne * whole))) {
+        return failure();
+      }
+      if (splits && failed(add(oneTile, AttentionRows::heads, "_combine", isOne, AttentionPart::combine))) {
         return failure();
       }
     }
     constexpr int64_t few = 16;
-    if (!queries || (*queries > 1 && *queries <= few)) {
-      if (failed(add(few, AttentionRows::queries, "_t" + std::to_string(few), SymbolicDim::le(q[2], few)))) {
+    if ((!queries || (*queries > 1 && *queries <= few)) &&
+        failed(add(*chooseAttentionTile(arch, shape, few), AttentionRows::queries, "_t" + std::to_string(few),
+                   SymbolicDim::le(q[2], few)))) {
+      return failure();
+    }
+    if (!queries || *queries > few || *queries < 1) {
+      // The copy engine fetches from whole buffers: what a state holds has no extent of its own.
+      AttentionShape copied = shape;
+      copied.copyable = isCopyable(context, p);
+      AttentionTile plain = *chooseAttentionTile(arch, shape), special = *chooseAttentionTile(arch, copied);
+      if (special.specialized && p.keyAppend &&
+          failed(
+              add(special, AttentionRows::queries, "_fresh", SymbolicDim::eq(p.past, 0), AttentionPart::whole, true))) {
+        return failure();
+      }
+      if (failed(add(p.keyAppend ? plain : special, AttentionRows::queries, "", SymbolicDim(1)))) {
         return failure();
       }
     }
-    if ((!queries || *queries > few || *queries < 1) &&
-        failed(add(std::nullopt, AttentionRows::queries, "", SymbolicDim(1)))) {
+    p.replace(context, kernel->getWriter().dispatch(variants).getResult(0));
+    return success();
+  }
+
+  /// Into how many shares the keys of one query are split: more than one where its blocks are too few to keep the
+  /// device busy and there are keys enough.
+  void chooseShares(HostContext &context, AttentionProblem &p, const AttentionTile &tile, AttentionShares &shares) {
+    constexpr int64_t kShareKeys = 512, kBlocksPerSm = 2; // fewer keys are not worth another launch
+    SmallVector<SymbolicDim> q = context.scalars.shape(p.op.getQ()), k = context.scalars.shape(p.keys);
+    SymbolicDim keys = p.past + k[2], one(1);
+    SymbolicDim groups = SymbolicDim::ceilDiv(SymbolicDim::floorDiv(q[1], SymbolicDim::max(k[1], one)), tile.queries);
+    SymbolicDim blocks = SymbolicDim::max(q[0] * k[1] * groups, one);
+    SymbolicDim most = SymbolicDim::max(SymbolicDim::floorDiv(arch.multiprocessors * kBlocksPerSm, blocks), one);
+    shares.count = SymbolicDim::max(SymbolicDim::min(SymbolicDim::floorDiv(keys, kShareKeys), most), one);
+    SymbolicDim steps = SymbolicDim::ceilDiv(keys, tile.keys);
+    shares.keys = SymbolicDim::ceilDiv(steps, shares.count) * SymbolicDim(tile.keys);
+  }
+
+  /// The launch that computes the shares. Its grid is empty where the attention is not split.
+  LogicalResult buildShares(HostContext &context, AttentionProblem &p, const AttentionTile &tile,
+                            const std::string &stem, AttentionShares &shares) {
+    AttentionGpuKernel kernel(context, p, tile, AttentionRows::heads, AttentionPart::share, &shares);
+    SymbolicDim split = SymbolicDim(1) - SymbolicDim::eq(shares.count, 1);
+    SymbolicDim isOne = SymbolicDim::eq(context.scalars.shape(p.op.getQ())[2], 1);
+    FailureOr<KernelWriter::Variant> variant = kernel.build(stem + "_share", isOne * split);
+    if (failed(variant)) {
       return failure();
     }
-    p.replace(context, kernel->getWriter().dispatch(variants).getResult(0));
+    DispatchOp dispatch = kernel.getWriter().dispatch(*variant);
+    shares.acc = dispatch.getResult(0);
+    shares.top = dispatch.getResult(1);
+    shares.sum = dispatch.getResult(2);
     return success();
   }
 

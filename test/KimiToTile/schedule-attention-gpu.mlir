@@ -1,5 +1,6 @@
 // RUN: kimi-opt %s --kimi-schedule-attention-gpu --canonicalize --split-input-file | FileCheck %s
 // RUN: kimi-opt %s --kimi-schedule-attention-gpu --split-input-file 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: kimi-opt %s --kimi-schedule-attention-gpu=arch=90a --canonicalize --split-input-file | FileCheck %s --check-prefix=WGMMA
 
 // Kernels for one query, for a few and for many; the transpose of the result is not a copy.
 // CHECK: tile.kernel @attention_d64_causal_t1(
@@ -17,7 +18,7 @@
 // CHECK: tile.mma
 // CHECK: tile.store {{.*}} dims [1, 3]
 // CHECK-LABEL: func.func @causal
-// CHECK: kimi.dispatch [@attention_d64_causal_t1, @attention_d64_causal_t16, @attention_d64_causal] guards(
+// CHECK: kimi.dispatch [@attention_d64_causal_t1, @attention_d64_causal_combine, @attention_d64_causal_t16, @attention_d64_causal] guards(
 // CHECK-SAME: -> tensor<?x?x12x64xf32>
 // CHECK-NOT: linalg.transpose
 func.func @causal(%q: tensor<?x12x?x64xf32>, %k: tensor<?x12x?x64xf32>, %v: tensor<?x12x?x64xf32>, %b: index, %t: index) -> tensor<?x?x12x64xf32> {
@@ -29,6 +30,17 @@ func.func @causal(%q: tensor<?x12x?x64xf32>, %k: tensor<?x12x?x64xf32>, %v: tens
 
 // -----
 
+// Shares of the keys: a block takes those of its number, leaves what it has undivided, and the next launch adds them up.
+// CHECK: tile.kernel @attention_d64_causal_append_share(
+// CHECK: tile.block_id 1
+// CHECK: arith.minsi
+// CHECK: tile.pipeline
+// CHECK: scf.if
+// CHECK: tile.mma {{.*}} transpose_b : memref<1x16xf32
+// CHECK: tile.store {{.*}} dims [1, 3]
+// CHECK: tile.store {{.*}} dims [1, 3]
+// CHECK: tile.store {{.*}} dims [1, 3]
+
 // One token: the appends are done by the kernel, which reads the held rows from the state and this step's from where they
 // were computed. Nothing is compared with the diagonal.
 // CHECK: tile.kernel @attention_d64_causal_append_t1(
@@ -39,7 +51,8 @@ func.func @causal(%q: tensor<?x12x?x64xf32>, %k: tensor<?x12x?x64xf32>, %v: tens
 // CHECK: tile.store {{.*}} dims [2, 3]
 // CHECK: tile.store {{.*}} dims [2, 3]
 // CHECK-LABEL: func.func @decode
-// CHECK: kimi.dispatch [@attention_d64_causal_append_t1] grid({{.*}} states(%arg3, %arg4
+// CHECK: %[[S:.*]]:3 = kimi.dispatch [@attention_d64_causal_append_share] grid({{.*}} states(%arg3, %arg4
+// CHECK: kimi.dispatch [@attention_d64_causal_append_t1, @attention_d64_causal_append_combine] guards({{.*}}%[[S]]#0, %[[S]]#1, %[[S]]#2 {{.*}} states(%arg3, %arg4
 // CHECK-NOT: kimi.cache_append
 func.func @decode(%q: tensor<?x12x1x64xf32>, %k: tensor<?x12x1x64xf32>, %v: tensor<?x12x1x64xf32>,
                   %ks: !kimi.state<tensor<?x12x?x64xf32>, 2>, %vs: !kimi.state<tensor<?x12x?x64xf32>, 2>) -> tensor<?x12x1x64xf32> {
@@ -56,7 +69,7 @@ func.func @decode(%q: tensor<?x12x1x64xf32>, %k: tensor<?x12x1x64xf32>, %v: tens
 // CHECK-LABEL: func.func @shared_append
 // CHECK: kimi.cache_append
 // CHECK: kimi.cache_append
-// CHECK: kimi.dispatch [@attention_d64_causal_t1]
+// CHECK: kimi.dispatch [@attention_d64_causal_t1,
 func.func @shared_append(%q: tensor<1x2x1x64xf32>, %k: tensor<1x2x1x64xf32>,
                          %ks: !kimi.state<tensor<?x2x?x64xf32>, 2>, %vs: !kimi.state<tensor<?x2x?x64xf32>, 2>) -> (tensor<1x2x1x64xf32>, tensor<1x2x?x64xf32>) {
   %past = kimi.state_length %ks : !kimi.state<tensor<?x2x?x64xf32>, 2>
@@ -64,6 +77,27 @@ func.func @shared_append(%q: tensor<1x2x1x64xf32>, %k: tensor<1x2x1x64xf32>,
   %va = kimi.cache_append %vs, %k at %past : !kimi.state<tensor<?x2x?x64xf32>, 2>, tensor<1x2x1x64xf32> -> tensor<1x2x?x64xf32>
   %o = kimi.attention %q, %ka, %va causal scale 0.125 : tensor<1x2x1x64xf32>, tensor<1x2x?x64xf32>, tensor<1x2x?x64xf32> -> tensor<1x2x1x64xf32>
   return %o, %ka : tensor<1x2x1x64xf32>, tensor<1x2x?x64xf32>
+}
+
+// -----
+
+// A step of many tokens: on 90a the first one has a kernel of its own, fed by the copy engine from whole buffers.
+// WGMMA: tile.kernel @attention_d64_bf16_causal_append_fresh({{.*}}threads = 256 : i64, warp_specialized}
+// WGMMA: tile.pipeline
+// WGMMA: tile.mma {{.*}} transpose_b : memref<128x128xf32{{.*}}, memref<128x64xbf16{{.*}}, memref<128x64xbf16
+// WGMMA-NOT: tile.pipeline
+// WGMMA: tile.kernel @attention_d64_bf16_causal_append({{.*}}threads = 256 : i64}
+// WGMMA-LABEL: func.func @prefill
+// WGMMA: kimi.dispatch [@attention_d64_bf16_causal_append_fresh, @attention_d64_bf16_causal_append] guards(
+// CHECK-LABEL: func.func @prefill
+// CHECK: kimi.dispatch [@attention_d64_bf16_causal_append] grid
+func.func @prefill(%q: tensor<1x12x100x64xbf16>, %k: tensor<1x12x100x64xbf16>, %v: tensor<1x12x100x64xbf16>,
+                   %ks: !kimi.state<tensor<?x12x?x64xbf16>, 2>, %vs: !kimi.state<tensor<?x12x?x64xbf16>, 2>) -> tensor<1x12x100x64xbf16> {
+  %past = kimi.state_length %ks : !kimi.state<tensor<?x12x?x64xbf16>, 2>
+  %ka = kimi.cache_append %ks, %k at %past : !kimi.state<tensor<?x12x?x64xbf16>, 2>, tensor<1x12x100x64xbf16> -> tensor<1x12x?x64xbf16>
+  %va = kimi.cache_append %vs, %v at %past : !kimi.state<tensor<?x12x?x64xbf16>, 2>, tensor<1x12x100x64xbf16> -> tensor<1x12x?x64xbf16>
+  %o = kimi.attention %q, %ka, %va causal scale 0.125 : tensor<1x12x100x64xbf16>, tensor<1x12x?x64xbf16>, tensor<1x12x?x64xbf16> -> tensor<1x12x100x64xbf16>
+  return %o : tensor<1x12x100x64xbf16>
 }
 
 // -----

@@ -1,5 +1,6 @@
 // RUN: kimi-opt %s --kimi-schedule-linear-gpu --canonicalize --split-input-file | FileCheck %s
 // RUN: kimi-opt %s --kimi-schedule-linear-gpu --split-input-file 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: kimi-opt %s --kimi-schedule-linear-gpu=arch=90a --canonicalize --split-input-file | FileCheck %s --check-prefix=WGMMA
 // RUN: not kimi-opt %s --kimi-schedule-linear-gpu=arch=75 --split-input-file 2>&1 | FileCheck %s --check-prefix=OLD
 
 // OLD: error: there are no schedules for the compute capability '75'; the least is 80, 90a has its own
@@ -53,6 +54,28 @@ func.func @stored_rows(%x: tensor<1024x768xbf16>, %w: tensor<50257x768xbf16>) ->
     kimi.yield %acc : f32
   }
   return %y : tensor<1024x50257xf32>
+}
+
+// -----
+
+// On 90a products of 16-bit elements are left to wgmma: a pipeline of nothing but the product, statistics of the rows by
+// a launch before it.
+// WGMMA: tile.kernel @statistics_768_layer(
+// WGMMA-COUNT-2: tile.store
+// WGMMA: tile.kernel @linear_768x2304_bf16_layer({{.*}}threads = 256 : i64, warp_specialized}
+// WGMMA: tile.pipeline {{.*}} stages 4
+// WGMMA: tile.mma {{.*}} transpose_b : memref<128x256xf32{{.*}}, memref<128x64xbf16{{.*}}, memref<256x64xbf16
+// WGMMA-NEXT: }
+// WGMMA-LABEL: func.func @wgmma
+// WGMMA: %[[S:.*]]:2 = kimi.dispatch [@statistics_768_layer]
+// WGMMA: kimi.dispatch [@linear_768x2304_bf16_layer] {{.*}}%[[S]]#0, %[[S]]#1
+func.func @wgmma(%x: tensor<4096x768xbf16>, %w: tensor<2304x768xbf16>, %g: tensor<768xf32>) -> tensor<4096x2304xbf16> {
+  %y = kimi.fused_linear %x, %w transpose norm layer(%g) eps 1.0e-5 : (tensor<4096x768xbf16>, tensor<2304x768xbf16>, tensor<768xf32>) -> tensor<4096x2304xbf16> {
+  ^bb0(%acc: f32):
+    %0 = arith.truncf %acc : f32 to bf16
+    kimi.yield %0 : bf16
+  }
+  return %y : tensor<4096x2304xbf16>
 }
 
 // -----

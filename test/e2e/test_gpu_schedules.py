@@ -136,7 +136,7 @@ def test_linear(norm, precision, arch, tmp_path):
 # Heads of q and of k, tokens, keys, channels of q and v.
 ATTENTION = [(1, 1, 1, 5, 64, 64), (4, 4, 1, 200, 32, 32), (8, 2, 1, 77, 64, 64), (40, 2, 1, 9, 16, 16),
              (2, 1, 7, 7, 192, 128), (3, 3, 16, 40, 128, 128), (2, 2, 65, 130, 64, 64), (6, 3, 130, 130, 20, 12),
-             (1, 1, 70, 70, 256, 256), (2, 2, 33, 3, 64, 64)]
+             (1, 1, 70, 70, 256, 256), (2, 2, 33, 3, 64, 64), (2, 2, 1, 1100, 32, 32), (12, 3, 1, 2069, 64, 48)]
 
 
 @pytest.mark.parametrize("precision,arch", ROADS)
@@ -152,3 +152,40 @@ def test_attention(kind, precision, arch, tmp_path):
             names.append(g.node("Cast", [visible], to=TensorProto.BOOL) if kind == "bool" else visible)
         g.output(g.node("Attention", names, is_causal=int(causal)), 2, heads, tokens, width)
     g.check(tmp_path, precision, arch)
+
+
+def language_model(path, vocabulary=1024, heads=4, key_heads=2, channels=32):
+    """One layer of grouped causal attention between an embedding and logits, random weights."""
+    g, width = Graph(), heads * channels
+    rows = (heads + 2 * key_heads) * channels
+    emb, project, out = g.weight(vocabulary, width), g.weight(width, rows, scale=width**-0.5), g.weight(width, vocabulary)
+    for name, values in (("four", [0, 0, -1, channels]), ("three", [0, 0, width]),
+                         ("parts", [heads * channels, key_heads * channels, key_heads * channels])):
+        g.weights.append(numpy_helper.from_array(np.array(values, np.int64), name))
+    qkv = g.node("MatMul", [g.node("Gather", [emb, "input_ids"]), project])
+    g.nodes.append(helper.make_node("Split", [qkv, "parts"], ["q", "k", "v"], axis=2))
+    split = [g.node("Transpose", [g.node("Reshape", [x, "four"])], perm=[0, 2, 1, 3]) for x in "qkv"]
+    o = g.node("Transpose", [g.node("Attention", split, is_causal=1)], perm=[0, 2, 1, 3])
+    g.nodes.append(helper.make_node("MatMul", [g.node("Reshape", [o, "three"]), out], ["logits"]))
+    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "sequence"])
+    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "sequence", vocabulary])
+    graph = helper.make_graph(g.nodes, "g", [ids], [logits], g.weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), path)
+
+
+@pytest.mark.parametrize("arch", ["90", "90a"])
+def test_long_context(arch, tmp_path):
+    """Decoding after 1,100 tokens shares the keys among blocks; grouped heads; both roads pick the same tokens."""
+    model = tmp_path / "lm.onnx"
+    language_model(model)
+    plan = run(tool("kimi-compile"), model, f"--gpu-schedules={arch}", "--emit=plan").stdout
+    assert "_append_share<" in plan and "_append_t1<" in plan
+    (tmp_path / "prompt.txt").write_text(" ".join(str(i * i % 97) for i in range(900)))
+    tokens = []
+    run(tool("kimi-compile"), model, "-o", tmp_path / "cpu.kmod")
+    for module in (compiled(model, tmp_path, arch=arch), tmp_path / "cpu.kmod"):
+        report = tmp_path / "report.json"
+        run(tool("kimi-run"), module, "--prompt-file", tmp_path / "prompt.txt", "--tokens", 12, "--ignore-eos", "--json",
+            report, "--tokenizer", MINI, "--max-seq", 4096)
+        tokens.append(json.loads(report.read_text())["tokens"])
+    assert len(tokens[0]) == 12 and tokens[0] == tokens[1]
