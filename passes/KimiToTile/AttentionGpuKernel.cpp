@@ -33,7 +33,7 @@ AttentionGpuKernel::AttentionGpuKernel(HostContext &context, AttentionProblem &p
   float scale = p.op.getScale().convertToFloat();
   plain = !p.mask && p.op.getSoftcap().convertToFloat() == 0.0f && scale > 0.0f;
   rate = plain ? scale * kLog2E : kLog2E;
-  writer.setThreads(s.threads, s.specialized);
+  writer.setThreads(s.threads, s.blocksPerSm, s.specialized);
 }
 
 Value AttentionGpuKernel::minusInfinity() { return t.number(-std::numeric_limits<float>::infinity()); }

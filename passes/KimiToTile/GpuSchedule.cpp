@@ -40,6 +40,20 @@ std::optional<GpuArch> GpuArch::get(llvm::StringRef name, int64_t multiprocessor
   return arch;
 }
 
+int64_t GpuArch::blocksPerSm(int64_t threads, int64_t sharedBytes, int64_t accumulators) const {
+  constexpr int64_t reserved = 1024; // bytes of shared memory that the system takes for each block
+  int64_t registers = std::min(64 + accumulators * 3 / 2, registersPerThread); // addresses, results, operands
+  int64_t byMemory = sharedPerSm / (sharedBytes + reserved), byRegisters = registersPerSm / (threads * registers);
+  return std::max<int64_t>(std::min({byMemory, byRegisters, threadsPerSm / threads}), 1);
+}
+
+int64_t LinearTile::blocksPerSm(const GpuArch &arch, int64_t elementSize) const {
+  if (direct) { // many small blocks, each with a row of x and a few sums a thread
+    return arch.blocksPerSm(threads, 0, rows * columns * 32 / threads);
+  }
+  return arch.blocksPerSm(threads, sharedBytes(elementSize), rows * columns / threads);
+}
+
 bool LinearTile::operator==(const LinearTile &other) const {
   auto all = [](const LinearTile &t) {
     return std::tie(t.rows, t.columns, t.depth, t.stages, t.threads, t.splits, t.direct, t.specialized,
@@ -70,15 +84,6 @@ double rate(const LinearTile &tile, int64_t elementSize) {
   return (elementSize == 4 ? 128.0 : 1024.0 * 0.75) * fill;
 }
 
-/// Blocks that fit on an SM at a time.
-int64_t resident(const GpuArch &arch, const LinearTile &tile, int64_t elementSize) {
-  int64_t byMemory = arch.sharedPerSm / (tile.sharedBytes(elementSize) + 1024);
-  int64_t registers =
-      40 + tile.rows * tile.columns / tile.threads * 3 / 2; // of a thread: addresses, accumulators, operands
-  int64_t byRegisters = GpuArch::registersPerSm / (tile.threads * std::min(registers, GpuArch::registersPerThread));
-  return std::max<int64_t>(std::min({byMemory, byRegisters, GpuArch::threadsPerSm / tile.threads}), 1);
-}
-
 double cycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &tile, int64_t m) {
   int64_t blocks = llvm::divideCeil(m, tile.rows) * llvm::divideCeil(shape.n, tile.columns) * tile.splits;
   auto steps = static_cast<double>(llvm::divideCeil(llvm::divideCeil(shape.k, tile.splits), tile.depth));
@@ -91,7 +96,7 @@ double cycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &t
   double chain = tile.specialized ? 0.0 : kChainCycles * static_cast<double>(tile.depth) / 16 + kStepCycles;
   double alone = std::max(busy, chain);
   int64_t perSm = llvm::divideCeil(blocks, arch.multiprocessors);
-  int64_t turns = llvm::divideCeil(perSm, resident(arch, tile, shape.elementSize));
+  int64_t turns = llvm::divideCeil(perSm, tile.blocksPerSm(arch, shape.elementSize));
   double total = std::max(static_cast<double>(perSm) * busy, static_cast<double>(turns) * alone) * steps + kBlockCycles;
   if (tile.launchedStatistics) {
     total += kLaunchCycles;
@@ -252,5 +257,6 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
   while (tile.keys > 16 && bytes() > arch.sharedPerBlock) {
     tile.keys /= 2;
   }
+  tile.blocksPerSm = arch.blocksPerSm(tile.threads, bytes(), tile.queries * (shape.width + tile.keys) / tile.threads);
   return bytes() <= arch.sharedPerBlock ? std::optional(tile) : std::nullopt;
 }

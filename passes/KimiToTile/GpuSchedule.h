@@ -31,6 +31,9 @@ struct GpuArch {
   /// The limits of `name`, a compute capability times ten ("80", "90a"); nullopt for another text or below 80.
   /// `multiprocessors` 0 takes the usual number.
   static std::optional<GpuArch> get(llvm::StringRef name, int64_t multiprocessors = 0);
+
+  /// Blocks that an SM holds at a time, at least 1. `accumulators`: registers of a thread for results.
+  int64_t blocksPerSm(int64_t threads, int64_t sharedBytes, int64_t accumulators) const;
 };
 
 /// What one block of a linear kernel computes and how.
@@ -46,6 +49,8 @@ struct LinearTile {
   bool operator==(const LinearTile &other) const;
   /// Bytes of shared memory of the pipeline.
   int64_t sharedBytes(int64_t elementSize) const { return (rows + columns) * depth * elementSize * stages; }
+  /// Blocks that are to share an SM.
+  int64_t blocksPerSm(const GpuArch &arch, int64_t elementSize) const;
 };
 
 /// The tile for up to `rows` rows; nullopt: for any number.
@@ -74,6 +79,7 @@ struct AttentionTile {
   int64_t stages;
   int64_t threads;
   bool specialized = false; // for wgmma; `threads` are those that compute
+  int64_t blocksPerSm = 1;  // blocks that are to share an SM
 };
 
 /// Facts about an attention that decide its tiles.

@@ -114,10 +114,12 @@ KernelWriter::KernelWriter(HostContext &context, Operation *host)
 
 void KernelWriter::abandon() { kernel.erase(); }
 
-void KernelWriter::setThreads(int64_t threads, bool specialized) {
+void KernelWriter::setThreads(int64_t threads, int64_t blocksPerSm, bool specialized) {
   kernel.setThreads(threads);
   if (specialized) {
     kernel->setAttr("warp_specialized", builder.getUnitAttr());
+  } else {
+    kernel->setAttr("blocks_per_sm", builder.getI64IntegerAttr(blocksPerSm));
   }
   aligned = true;
 }

@@ -52,9 +52,9 @@ struct HostContext {
 class KernelWriter {
 public:
   KernelWriter(HostContext &context, mlir::Operation *host);
-  /// Threads of a block on a GPU, `specialized` where a warp of its own may copy for them. Promises the alignment of
-  /// buffers as well: those of a GPU start at multiples of 256 bytes.
-  void setThreads(int64_t threads, bool specialized = false);
+  /// Threads of a block on a GPU and blocks that are to share an SM, or `specialized` where a warp of its own may copy
+  /// for the threads. Promises the alignment of buffers as well: those of a GPU start at multiples of 256 bytes.
+  void setThreads(int64_t threads, int64_t blocksPerSm, bool specialized = false);
   /// The kernel has no use: removes it.
   void abandon();
 

@@ -95,10 +95,10 @@ FoldedLinear::FoldedLinear(HostContext &context, FusedLinearOp op) : LinearProbl
   }
 }
 
-LinearGpuKernel::LinearGpuKernel(HostContext &context, FoldedLinear &problem, const LinearTile &tile, LinearPart part,
-                                 ArrayRef<Value> workspaces, unsigned own)
-    : context(context), p(problem), s(tile), part(part), workspaces(workspaces), own(own), writer(context, problem.op),
-      t(writer), b(writer.body()), loc(writer.loc()) {}
+LinearGpuKernel::LinearGpuKernel(HostContext &context, const GpuArch &arch, FoldedLinear &problem,
+                                 const LinearTile &tile, LinearPart part, ArrayRef<Value> workspaces, unsigned own)
+    : context(context), arch(arch), p(problem), s(tile), part(part), workspaces(workspaces), own(own),
+      writer(context, problem.op), t(writer), b(writer.body()), loc(writer.loc()) {}
 
 bool LinearGpuKernel::importArguments() {
   x = writer.input(p.x);
@@ -118,7 +118,7 @@ bool LinearGpuKernel::importArguments() {
 }
 
 FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem, const SymbolicDim &guard) {
-  writer.setThreads(s.threads, s.specialized);
+  writer.setThreads(s.threads, s.blocksPerSm(arch, p.operand.getIntOrFloatBitWidth() / 8), s.specialized);
   if (!importArguments()) {
     writer.abandon();
     return failure();
@@ -305,7 +305,7 @@ LogicalResult kimi::buildStatistics(HostContext &context, FoldedLinear &p, const
   // A warp a row and 16 bytes a thread, as they lie.
   constexpr int64_t kRows = 8, kThreads = 256, kColumns = 1024;
   KernelWriter writer(context, p.op);
-  writer.setThreads(kThreads);
+  writer.setThreads(kThreads, /*blocksPerSm=*/4);
   TileBuilder t(writer);
   OpBuilder &b = writer.body();
   bool layer = p.op.getNorm() == NormKind::layer;

@@ -44,8 +44,8 @@ enum class LinearPart { whole, partial, sum };
 class LinearGpuKernel {
 public:
   /// `workspaces`: the partial sums of all split variants; a `sum` adds up those of number `own`.
-  LinearGpuKernel(HostContext &context, FoldedLinear &problem, const LinearTile &tile, LinearPart part,
-                  llvm::ArrayRef<mlir::Value> workspaces = {}, unsigned own = 0);
+  LinearGpuKernel(HostContext &context, const GpuArch &arch, FoldedLinear &problem, const LinearTile &tile,
+                  LinearPart part, llvm::ArrayRef<mlir::Value> workspaces = {}, unsigned own = 0);
   /// `guard`: when it is taken. Where it does not hold, the grid and the result of a `partial` are empty.
   mlir::FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard);
   KernelWriter &getWriter() { return writer; }
@@ -64,6 +64,7 @@ private:
   mlir::Value blockId(uint64_t dim) { return tile::BlockIdOp::create(b, loc, b.getIndexType(), dim); }
 
   HostContext &context;
+  const GpuArch &arch;
   FoldedLinear &p;
   LinearTile s;
   LinearPart part;

@@ -87,7 +87,7 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
       bool split = choice.tile.splits > 1;
       LinearTile tile = split ? sumTile(choice.tile) : choice.tile;
       SymbolicDim guard = choice.rows ? SymbolicDim::le(p.m, *choice.rows) : SymbolicDim(1);
-      kernel = std::make_unique<LinearGpuKernel>(context, p, tile, split ? LinearPart::sum : LinearPart::whole,
+      kernel = std::make_unique<LinearGpuKernel>(context, arch, p, tile, split ? LinearPart::sum : LinearPart::whole,
                                                  workspaces.tensors, workspaces.of[index]);
       FailureOr<KernelWriter::Variant> variant = kernel->build(name(stem, choice, split ? "_sum" : ""), guard);
       if (failed(variant)) {
@@ -133,7 +133,7 @@ private:
       if (choice.tile.splits == 1) {
         continue;
       }
-      LinearGpuKernel kernel(context, p, choice.tile, LinearPart::partial);
+      LinearGpuKernel kernel(context, arch, p, choice.tile, LinearPart::partial);
       FailureOr<KernelWriter::Variant> variant = kernel.build(name(stem, choice, "_part"), isTaken);
       if (failed(variant)) {
         return failure();

@@ -26,6 +26,8 @@ constexpr llvm::StringLiteral kUntraced = "tile.untraced";
 constexpr llvm::StringLiteral kSharedBytes = "tile.shared_bytes";
 /// unit (*): the kernel begins with griddepcontrol.wait.
 constexpr llvm::StringLiteral kPdl = "tile.pdl";
+/// i64, set by schedules: blocks that are to share a multiprocessor; registers are allotted for as many.
+constexpr llvm::StringLiteral kBlocksPerSm = "blocks_per_sm";
 /// array (*) of {arg, box, dims, swizzle, element_size}: the tensor maps that the kernel takes after its other
 /// parameters, in order.
 constexpr llvm::StringLiteral kTensorMaps = "tile.tensor_maps";

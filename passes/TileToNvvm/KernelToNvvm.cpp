@@ -92,6 +92,9 @@ private:
     }
     function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
     function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(), b.getDenseI32ArrayAttr({static_cast<int32_t>(threads)}));
+    if (auto blocks = kernel->getAttrOfType<IntegerAttr>(kernel_attrs::kBlocksPerSm)) {
+      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(blocks.getInt()));
+    }
     for (StringRef name :
          {kernel_attrs::kTasks, kernel_attrs::kSharedBytes, kernel_attrs::kPdl, kernel_attrs::kTensorMaps}) {
       if (Attribute value = kernel->getAttr(name)) {

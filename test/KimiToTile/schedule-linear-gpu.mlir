@@ -7,7 +7,7 @@
 
 // A dynamic number of rows: kernels for one row and for four read the weight where they multiply it, the others go
 // through a pipeline. The norm is taken along: statistics of the rows of x about their first element.
-// CHECK: tile.kernel @linear_768x2304_layer_addf_m1({{.*}} attributes {threads = 256 : i64}
+// CHECK: tile.kernel @linear_768x2304_layer_addf_m1({{.*}} attributes {blocks_per_sm = {{[0-9]+}} : i64, threads = 256 : i64}
 // CHECK: memref.subview %arg1
 // CHECK: tile.mma {{.*}} transpose_b : memref<1x16xf32{{.*}}, memref<1x768xf32{{.*}}, memref<16x768xf32, strided<[768, 1]
 // CHECK: tile.kernel @linear_768x2304_layer_addf_m4(

@@ -80,3 +80,12 @@ tile.kernel @untraced(%x: memref<4xf32>, %y: memref<4xf32>, %n: index) {
   memref.store %zero, %z[%i] : memref<4xf32>
   tile.return
 }
+
+// -----
+
+// Registers are allotted for the blocks that are to share a multiprocessor.
+// CHECK-LABEL: llvm.func @shared_sm
+// CHECK-SAME: nvvm.minctasm = 2 : i32, nvvm.reqntid = array<i32: 256>
+tile.kernel @shared_sm(%n: index) attributes {blocks_per_sm = 2 : i64, threads = 256 : i64} {
+  tile.return
+}

@@ -154,6 +154,9 @@ public:
   void set(PipelineOptions &pipeline) const {
     pipeline.panel = panel;
     pipeline.cuda = cuda.has_value();
+    if (cuda) { // those of 90a are for kernels that are split by role
+      pipeline.gpuSchedules = std::to_string(cuda->target.sm);
+    }
   }
 
   /// The kernels as text: llvm, asm, ptx, sass-info.
@@ -246,7 +249,9 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   backend->set(pipeline);
   pipeline.reference = options.reference;
   pipeline.precision = options.precision;
-  pipeline.gpuSchedules = options.gpuSchedules;
+  if (!options.gpuSchedules.empty()) {
+    pipeline.gpuSchedules = options.gpuSchedules;
+  }
   pipeline.deriveDecode = options.deriveDecode;
   if (failed(runPhases(module, graphPhases(pipeline), progress))) {
     return failure();
