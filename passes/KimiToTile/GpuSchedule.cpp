@@ -257,6 +257,12 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
   while (tile.keys > 16 && bytes() > arch.sharedPerBlock) {
     tile.keys /= 2;
   }
+  while (tile.stages > 2 && bytes() > arch.sharedPerBlock) {
+    --tile.stages;
+  }
+  while (tile.queries > 16 && !narrow && bytes() > arch.sharedPerBlock) {
+    tile.queries /= 2;
+  }
   tile.blocksPerSm = arch.blocksPerSm(tile.threads, bytes(), tile.queries * (shape.width + tile.keys) / tile.threads);
   return bytes() <= arch.sharedPerBlock ? std::optional(tile) : std::nullopt;
 }

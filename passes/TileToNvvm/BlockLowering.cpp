@@ -15,6 +15,7 @@
 #include "passes/TileToNvvm/KernelAttrs.h"
 #include "passes/TileToNvvm/SharedPlan.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace kimi;
@@ -154,8 +155,30 @@ const SharedTile &BlockLowering::scratch(MemRefType type) {
   return *scratchTiles.back();
 }
 
+/// What a view with steps of 1 keeps of the alignment `align` (bytes) of the address of its source.
+static int64_t alignmentOfView(memref::SubViewOp view, int64_t align) {
+  int64_t offset;
+  SmallVector<int64_t> strides;
+  bool unit = llvm::all_of(view.getMixedStrides(), [](OpFoldResult step) { return getConstantIntValue(step) == 1; });
+  if (!unit || failed(view.getSourceType().getStridesAndOffset(strides, offset))) {
+    return 1;
+  }
+  for (auto [start, stride] : llvm::zip(view.getMixedOffsets(), strides)) {
+    if (!ShapedType::isDynamic(stride)) { // dynamic strides are multiples of the alignment
+      int64_t step = stride * elementBytes(view.getSourceType().getElementType());
+      align = std::gcd(align, step * getConstantIntValue(start).value_or(1));
+    }
+  }
+  return align;
+}
+
 /// Words of a memref descriptor that are static in its type come from there.
 FailureOr<GlobalBuffer *> BlockLowering::globalBuffer(Value memref) {
+  auto view = memref.getDefiningOp<memref::SubViewOp>();
+  FailureOr<GlobalBuffer *> source = failure();
+  if (view && !spaceOf(view.getSource())) {
+    source = globalBuffer(view.getSource());
+  }
   std::unique_ptr<GlobalBuffer> &entry = buffers[memref];
   if (entry) {
     return entry.get();
@@ -178,6 +201,10 @@ FailureOr<GlobalBuffer *> BlockLowering::globalBuffer(Value memref) {
       buffer->align = std::max(buffer->align, align.getInt());
     }
     buffer->readOnly = !kernel->hasAttr(kernel_attrs::kUntraced) && !kernel.getArgAttr(index, kernel_attrs::kWritten);
+  }
+  if (succeeded(source)) {
+    buffer->align = std::max(buffer->align, alignmentOfView(view, (*source)->align));
+    buffer->readOnly = (*source)->readOnly;
   }
   auto describe = [&] {
     auto cast = UnrealizedConversionCastOp::create(builder, e.loc, converter.convertType(type), memref);

@@ -157,6 +157,32 @@ tile.kernel @reuse(%x: memref<64x32xf32>, %y: memref<64x32xf32>) attributes {thr
 
 // -----
 
+!box = memref<16x64xf32, #tile.space<shared>>
+
+// A view keeps what its offsets leave of the alignment: whole rows are copied by 16 bytes, rows from an odd column on by 4.
+// CHECK-LABEL: tile.kernel @views
+// CHECK: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache = cg
+// CHECK: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 4, cache = ca
+tile.kernel @views(%x: memref<?x64xf32, strided<[64, 1], offset: ?>> {tile.align = 16 : i64}, %n: index) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %rows = memref.subview %x[%n, 0] [%n, 64] [1, 1] : memref<?x64xf32, strided<[64, 1], offset: ?>> to memref<?x64xf32, strided<[64, 1], offset: ?>>
+  %columns = memref.subview %x[0, 1] [%n, 63] [1, 1] : memref<?x64xf32, strided<[64, 1], offset: ?>> to memref<?x63xf32, strided<[64, 1], offset: ?>>
+  %a = tile.alloc : !box
+  %b = tile.alloc : !box
+  tile.pipeline %k = %c0 to %n step %c16 stages 2 buffers(%a : !box) {
+    tile.load %a from %rows[%k, %c0] dims [0, 1] : memref<?x64xf32, strided<[64, 1], offset: ?>>, !box
+  } compute {
+  }
+  tile.pipeline %k = %c0 to %n step %c16 stages 2 buffers(%b : !box) {
+    tile.load %b from %columns[%k, %c0] dims [0, 1] : memref<?x63xf32, strided<[64, 1], offset: ?>>, !box
+  } compute {
+  }
+  tile.return
+}
+
+// -----
+
 // Kernels without tiles are left alone.
 // CHECK-LABEL: tile.kernel @loops
 // CHECK-NEXT: tile.return
