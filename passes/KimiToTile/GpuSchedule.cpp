@@ -263,6 +263,9 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
   while (tile.queries > 16 && !narrow && bytes() > arch.sharedPerBlock) {
     tile.queries /= 2;
   }
-  tile.blocksPerSm = arch.blocksPerSm(tile.threads, bytes(), tile.queries * (shape.width + tile.keys) / tile.threads);
+  // Sixteen rows in fp32 hold operands, mask and addresses beside what is counted here: no bound on their registers.
+  if (tile.queries != 16) {
+    tile.blocksPerSm = arch.blocksPerSm(tile.threads, bytes(), tile.queries * (shape.width + tile.keys) / tile.threads);
+  }
   return bytes() <= arch.sharedPerBlock ? std::optional(tile) : std::nullopt;
 }
