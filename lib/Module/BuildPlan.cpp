@@ -422,11 +422,31 @@ private:
           return failure();
         }
       }
-      if (failed(checkKernels(dispatch, views)) || failed(scalarsAndVariants(dispatch, launch))) {
+      if (failed(checkKernels(dispatch, views)) || failed(scalarsAndVariants(dispatch, launch)) ||
+          failed(countFlops(dispatch, launch))) {
         return failure();
       }
       entry.launches.push_back(launch);
     }
+    return success();
+  }
+
+  /// `kimi.flops_per_element`: floating-point operations for each element of the first result; a schedule that knows
+  /// them says so, for reports.
+  LogicalResult countFlops(DispatchOp dispatch, plan::Launch &launch) {
+    auto each = dispatch->getAttrOfType<IntegerAttr>("kimi.flops_per_element");
+    if (!each || dispatch.getNumResults() == 0) {
+      return success();
+    }
+    SymbolicDim flops(each.getInt());
+    for (const SymbolicDim &size : scalars.shape(dispatch.getResult(0))) {
+      flops = flops * size;
+    }
+    FailureOr<int32_t> count = slot(dispatch, flops);
+    if (failed(count)) {
+      return failure();
+    }
+    launch.flops = *count;
     return success();
   }
 

@@ -166,6 +166,9 @@ private:
       os << " (";
       llvm::interleaveComma(l.args, os, [&](const plan::Arg &a) { arg(e, a); });
       os << ")";
+      if (l.flops >= 0) {
+        os << ", " << e.scalarText[l.flops] << " flops";
+      }
       if (!l.name.empty()) {
         os << " -- " << l.name;
       }

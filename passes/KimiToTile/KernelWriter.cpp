@@ -295,7 +295,7 @@ FlatSymbolRefAttr KernelWriter::finish(StringRef stem) {
   return context.pool.add(kernel, stem);
 }
 
-DispatchOp KernelWriter::dispatch(ArrayRef<Variant> variants) {
+DispatchOp KernelWriter::dispatch(ArrayRef<Variant> variants, int64_t flopsPerElement) {
   OpBuilder at(host);
   Location loc = host->getLoc();
   auto value = [&](const SymbolicDim &dim) { return context.scalars.materialize(at, loc, dim); };
@@ -316,6 +316,10 @@ DispatchOp KernelWriter::dispatch(ArrayRef<Variant> variants) {
     scalarOperands.push_back(value(scalar));
   }
   SmallVector<Type> types(resultTypes.begin(), resultTypes.end());
-  return DispatchOp::create(at, loc, types, at.getArrayAttr(kernels), guards, grid, inputTensors, stateValues, dims,
-                            scalarOperands);
+  auto op = DispatchOp::create(at, loc, types, at.getArrayAttr(kernels), guards, grid, inputTensors, stateValues, dims,
+                               scalarOperands);
+  if (flopsPerElement > 0) {
+    op->setAttr("kimi.flops_per_element", at.getI64IntegerAttr(flopsPerElement));
+  }
+  return op;
 }

@@ -85,7 +85,8 @@ public:
     SymbolicDim x = SymbolicDim(1), y = SymbolicDim(1), z = SymbolicDim(1);
   };
   /// The launch, with the arguments of this writer's kernel (those of all variants must agree).
-  DispatchOp dispatch(llvm::ArrayRef<Variant> variants);
+  /// `flopsPerElement`, of the first result, is for reports (0: not known).
+  DispatchOp dispatch(llvm::ArrayRef<Variant> variants, int64_t flopsPerElement = 0);
 
 private:
   mlir::Value addArgument(unsigned position, mlir::Type type);

@@ -372,7 +372,7 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
       }
       variants.push_back(*variant);
     }
-    Value y = kernels.back()->getWriter().dispatch(variants).getResult(0);
+    Value y = kernels.back()->getWriter().dispatch(variants, 2 * p.k).getResult(0);
     OpBuilder b(p.op);
     auto type = cast<RankedTensorType>(p.op.getType());
     Value result = fromMatrix(context, b, p.op.getLoc(), y, type, context.scalars.shape(p.op.getResult()));

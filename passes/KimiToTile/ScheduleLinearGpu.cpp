@@ -95,7 +95,7 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
       }
       variants.push_back(*variant);
     }
-    Value y = kernel->getWriter().dispatch(variants).getResult(0);
+    Value y = kernel->getWriter().dispatch(variants, 2 * p.k).getResult(0);
     OpBuilder b(op);
     auto type = cast<RankedTensorType>(op.getType());
     context.replace(op, fromMatrix(context, b, op.getLoc(), y, type, context.scalars.shape(op.getResult())));
