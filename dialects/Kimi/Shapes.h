@@ -13,6 +13,9 @@
 
 namespace kimi {
 
+/// As many tokens as fp32 can number exactly.
+constexpr int64_t kMaxVocabulary = int64_t(1) << 24;
+
 /// True unless both extents are static and differ: a dynamic extent is compatible with anything.
 inline bool compatible(int64_t a, int64_t b) {
   return a == b || mlir::ShapedType::isDynamic(a) || mlir::ShapedType::isDynamic(b);

@@ -376,6 +376,7 @@ SmallVector<SymbolicDim> HostScalars::computeShape(Value tensor) {
       .Case<FusedLinearOp, LinearOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp>(
           [&](auto it) { return like(it.getX()); })
       .Case<AttentionOp>([&](auto it) { return like(it.getQ()); })
+      .Case<GreedyTokenOp>([&](auto it) { return like(it.getLogits()); })
       .Case<CacheAppendOp>([&](auto it) {
         int64_t grows = it.getState().getType().getGrows();
         return fill([&](int64_t axis) {

@@ -12,7 +12,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
-#include "passes/Kimi/LoadTime.h"
+#include "passes/Kimi/LinearFusion.h"
 #include "passes/Kimi/Passes.h"
 #include "passes/Kimi/Reference.h"
 #include "llvm/ADT/SetVector.h"
@@ -28,99 +28,6 @@ using namespace kimi;
 namespace {
 
 RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-//===----------------------------------------------------------------------===//
-// What can be taken
-//===----------------------------------------------------------------------===//
-
-/// The matrix behind a transposition, which the `transpose` flag can say.
-std::pair<Value, bool> matrixOf(LinearOp op) {
-  Value w = op.getW();
-  bool transpose = op.getTranspose();
-  while (auto swap = w.getDefiningOp<linalg::TransposeOp>()) {
-    if (swap.getPermutation() != ArrayRef<int64_t>{1, 0}) {
-      break;
-    }
-    w = swap.getInput();
-    transpose = !transpose;
-  }
-  return {w, transpose};
-}
-
-/// Why `op` cannot become a fused_linear; an empty string where it can.
-StringRef obstacle(LinearOp op) {
-  if (tensorOf(op.getX()).getRank() < 2) {
-    return "its input has rank 1: reshape it to [1, K]";
-  }
-  if (!tensorOf(op.getW()).hasStaticShape() || tensorOf(op.getX()).isDynamicDim(tensorOf(op.getX()).getRank() - 1)) {
-    return "the extents of its matrix, or the channels of its input, are not known at compile time";
-  }
-  if (!isLoadTimeValue(matrixOf(op).first)) {
-    return "its matrix is computed at run time, not a weight";
-  }
-  return "";
-}
-
-/// Whether `user` maps the elements of `value` one to one, reading any other operand at a projection of its place.
-bool isElementwiseOf(linalg::GenericOp user, Value value) {
-  RankedTensorType type = tensorOf(value);
-  if (user.getNumResults() != 1 || !user.hasPureTensorSemantics() || user.getNumParallelLoops() != user.getNumLoops() ||
-      !isa<FloatType>(tensorOf(user.getResult(0)).getElementType())) {
-    return false;
-  }
-  OpOperand *init = user.getDpsInitOperand(0);
-  if (user.payloadUsesValueFromOperand(init) || !user.getMatchingIndexingMap(init).isIdentity() ||
-      user.getNumLoops() != static_cast<unsigned>(type.getRank())) {
-    return false;
-  }
-  for (OpOperand *input : user.getDpsInputOperands()) {
-    AffineMap map = user.getMatchingIndexingMap(input);
-    bool fits = input->get() == value ? map.isIdentity() : map.isProjectedPermutation(/*allowZeroInResults=*/true);
-    if (!fits || !isa<RankedTensorType>(input->get().getType())) {
-      return false;
-    }
-  }
-  // Scalar code only: a lookup or an index has no place in an epilogue, a value from outside must be a constant.
-  Block *body = user.getBody();
-  for (Operation &inner : body->without_terminator()) {
-    if (!isa<arith::ArithDialect, math::MathDialect>(inner.getDialect())) {
-      return false;
-    }
-  }
-  for (Operation &inner : *body) {
-    for (Value operand : inner.getOperands()) {
-      if (operand.getParentBlock() != body && !matchPattern(operand, m_Constant())) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
-/// The only user of `value`; null where there are several.
-Operation *singleUser(Value value) {
-  Operation *user = nullptr;
-  for (Operation *next : value.getUsers()) {
-    if (user && next != user) {
-      return nullptr;
-    }
-    user = next;
-  }
-  return user;
-}
-
-/// The elementwise op that may be taken into the epilogue of the op that gives `value`, or null.
-Operation *fusableConsumer(Value value) {
-  Operation *user = singleUser(value);
-  if (!user || user->getBlock() != value.getParentBlock()) {
-    return nullptr;
-  }
-  if (isa<GeluOp>(user)) {
-    return user;
-  }
-  auto generic = dyn_cast<linalg::GenericOp>(user);
-  return generic && isElementwiseOf(generic, value) ? user : nullptr;
-}
 
 //===----------------------------------------------------------------------===//
 // Building the fused op
@@ -223,7 +130,7 @@ struct FuseLinearPass : kimi::impl::FuseLinearBase<FuseLinearPass> {
   void runOnOperation() override {
     llvm::SetVector<Operation *> linearOps, normOps;
     getOperation()->walk([&](LinearOp op) {
-      StringRef why = obstacle(op);
+      StringRef why = fusionObstacle(op);
       if (why.empty()) {
         linearOps.insert(op);
         return;

@@ -26,13 +26,15 @@ void kimi::populateReferencePatterns(RewritePatternSet &patterns) {
   populateReferenceNormPatterns(patterns);
   populateReferenceLinearPatterns(patterns);
   populateReferenceElementwisePatterns(patterns);
+  populateReferenceTokenPatterns(patterns);
 }
 
 namespace {
 
 struct LowerToReferencePass : kimi::impl::LowerToReferenceBase<LowerToReferencePass> {
   static bool isLowered(Operation *op) {
-    return isa<AttentionOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, LinearOp, FusedLinearOp, EmbeddingOp>(op);
+    return isa<AttentionOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, LinearOp, FusedLinearOp, EmbeddingOp,
+               GreedyTokenOp>(op);
   }
 
   unsigned count() {

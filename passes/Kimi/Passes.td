@@ -102,6 +102,37 @@ def RefineShapes : Pass<"kimi-refine-shapes"> {
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def MergeLinears : Pass<"kimi-merge-linears"> {
+  let summary = "projections of one input as one";
+  let description = [{
+    `kimi.linear` ops that read the same x with weight matrices of one orientation and element type become one, over the
+    concatenated columns, and slices of its result: the queries, keys and values of an attention in one kernel, which
+    reads and normalises x once. The matrices and biases are concatenated once, when weights are loaded.
+
+    A linear that an elementwise op follows is left alone: as the epilogue of its own kernel that op costs nothing, after
+    a slice it would be a kernel. So is one whose result leaves the function, and one that --kimi-fuse-linear cannot take.
+    A remark tells what was merged.
+
+    Before:
+    ```mlir
+    %q = kimi.linear %x, %wq : tensor<?x?x8xf32>, tensor<8x8xf32> -> tensor<?x?x8xf32>
+    %k = kimi.linear %x, %wk : tensor<?x?x8xf32>, tensor<8x4xf32> -> tensor<?x?x4xf32>
+    ```
+    After:
+    ```mlir
+    %w = tensor.concat dim(1) %wq, %wk : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x12xf32>
+    %y = kimi.linear %x, %w : tensor<?x?x8xf32>, tensor<8x12xf32> -> tensor<?x?x12xf32>
+    %q = tensor.extract_slice %y[0, 0, 0] [%b, %t, 8] [1, 1, 1] : ..
+    %k = tensor.extract_slice %y[0, 0, 8] [%b, %t, 4] [1, 1, 1] : ..
+    ```
+
+    Numeric effect: exact.
+  }];
+  let statistics = [Statistic<"numMerged", "merged", "linears that became part of another">,
+                    Statistic<"numGroups", "groups", "linears made of several">];
+  let dependentDialects = ["::kimi::KimiDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def FuseLinear : Pass<"kimi-fuse-linear"> {
   let summary = "norm, projection and what follows it as one kernel";
   let description = [{
@@ -170,6 +201,62 @@ def FuseElementwise : Pass<"kimi-fuse-elementwise"> {
                     Statistic<"fused", "fused", "elementwise producers fused into their consumer">];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
                            "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def AddNextToken : Pass<"kimi-add-next-token", "::mlir::ModuleOp"> {
+  let summary = "the greedy token as an output, and an entry that computes the last logits only";
+  let description = [{
+    `@prefill` and `@decode` (see --kimi-derive-decode) get one more result, of role `next_token`: `kimi.greedy_token` of
+    the logits of the last position, [batch, 1] of the ids' type, as the next step takes it in.
+
+    From `@prefill` also `@prefill_last` is made, whose logits are [batch, 1, V]: those of the last position only, which
+    is all that a generator reads. It slices them out at its end; --kimi-sink-slices moves the slice up. Where the graph
+    gives no more than that itself there is no `@prefill_last`. `@main` stays as it is.
+
+    Before:
+    ```mlir
+    func.func @prefill(..) -> (tensor<?x?x512xf32> {kimi.role = "logits"})
+    ```
+    After:
+    ```mlir
+    func.func @prefill(..) -> (tensor<?x?x512xf32> {kimi.role = "logits"}, tensor<?x1xi64> {kimi.role = "next_token"})
+    func.func @prefill_last(..) -> (tensor<?x1x512xf32> {kimi.role = "logits"}, tensor<?x1xi64> {kimi.role = "next_token"})
+    ```
+    An entry whose logits are not known, or that chooses among an unknown number of tokens, is left alone, with a remark.
+
+    Numeric effect: none on what was there.
+  }];
+  let statistics = [Statistic<"numTokens", "num-tokens", "results made">];
+  let dependentDialects = ["::kimi::KimiDialect", "::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def SinkSlices : Pass<"kimi-sink-slices", "::mlir::ModuleOp"> {
+  let summary = "compute only what slices take";
+  let description = [{
+    Where all that reads a tensor are equal slices of it (`tensor.extract_slice` with unit steps that keeps the rank), and
+    each element comes from its own place of the operands, the operands are sliced instead: projections and norms along
+    any axis but the last, softmax along any but its own, elementwise `linalg.generic`, transposes, reshapes of whole
+    axes, and attention along its queries (causal attention: the last ones, which are aligned with the last keys).
+
+    From the last logits of a language model this leaves the last row of everything after the last attention's keys and
+    values.
+
+    Before:
+    ```mlir
+    %l = kimi.linear %x, %w : tensor<?x?x8xf32>, tensor<8x50xf32> -> tensor<?x?x50xf32>
+    %s = tensor.extract_slice %l[0, %last, 0] [%n, 1, 50] [1, 1, 1] : tensor<?x?x50xf32> to tensor<?x1x50xf32>
+    ```
+    After:
+    ```mlir
+    %r = tensor.extract_slice %x[0, %last, 0] [%n, 1, 8] [1, 1, 1] : tensor<?x?x8xf32> to tensor<?x1x8xf32>
+    %s = kimi.linear %r, %w : tensor<?x1x8xf32>, tensor<8x50xf32> -> tensor<?x1x50xf32>
+    ```
+
+    Numeric effect: exact.
+  }];
+  let statistics = [Statistic<"sunk", "sunk", "ops that compute less">];
+  let dependentDialects = ["::kimi::KimiDialect", "::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
+                           "::mlir::linalg::LinalgDialect"];
 }
 
 def NarrowPrecision : Pass<"kimi-narrow-precision", "::mlir::ModuleOp"> {

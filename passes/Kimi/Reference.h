@@ -19,6 +19,8 @@ void populateReferenceAttentionPatterns(mlir::RewritePatternSet &patterns);
 void populateReferenceNormPatterns(mlir::RewritePatternSet &patterns);
 /// linear, fused_linear.
 void populateReferenceLinearPatterns(mlir::RewritePatternSet &patterns);
+/// greedy_token.
+void populateReferenceTokenPatterns(mlir::RewritePatternSet &patterns);
 /// gelu, embedding: elementwise, so that they can be fused afterwards.
 void populateReferenceElementwisePatterns(mlir::RewritePatternSet &patterns);
 
@@ -27,6 +29,15 @@ void populateReferencePatterns(mlir::RewritePatternSet &patterns);
 
 /// x/2 * (1 + erf(x/sqrt(2))), or its tanh form, of a scalar f32.
 mlir::Value emitGelu(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, bool tanh);
+
+/// Minus the place `index` of an element `value` of a row, as f32, where it is the row's `maximum`; -inf elsewhere. The
+/// largest of them is minus the first place of the maximum.
+mlir::Value emitMinusIndexOfMaximum(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, mlir::Value maximum,
+                                    mlir::Value index);
+/// The token, of integer type `type`, that a row with this maximum and minus this place names: -1 where the maximum is
+/// NaN or infinite.
+mlir::Value emitToken(mlir::OpBuilder &b, mlir::Location loc, mlir::Value maximum, mlir::Value minusIndex,
+                      mlir::Type type);
 
 /// The scalar float `value` as float type `type`; the value itself where it has that type already.
 mlir::Value castFloat(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, mlir::Type type);

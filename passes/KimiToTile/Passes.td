@@ -189,6 +189,29 @@ def KimiScheduleAttentionGpu : Pass<"kimi-schedule-attention-gpu", "mlir::Module
                            "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
 }
 
+def KimiScheduleGreedyToken : Pass<"kimi-schedule-greedy-token", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.greedy_token";
+  let description = [{
+    Two launches. A block of the first finds the maximum of `columns` logits of a row and its first place, a block of the
+    second the best among the blocks of a row. Places are fp32 numbers, so that both are `tile.reduce max`.
+
+    Before: `%t = kimi.greedy_token %logits : tensor<?x50257xf32> -> tensor<?xi64>`
+
+    After:
+    ```mlir
+    %p:2 = kimi.dispatch [@greedy_50257] grid(%c50, %m, %c1) ins(%logits : ..) dims(%m, %m) -> tensor<?x50xf32>, tensor<?x50xf32>
+    %t = kimi.dispatch [@greedy_last] grid(%m, %c1, %c1) ins(%p#0, %p#1 : ..) dims(%m) -> tensor<?x1xi64>
+    ```
+
+    Numeric effect: exact.
+  }];
+  let options = [Option<"columns", "columns", "int64_t", "1024", "logits of a block">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "greedy_token ops that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
 def KimiPrintPlan : Pass<"kimi-print-plan", "mlir::ModuleOp"> {
   let summary = "print the plan of the host functions";
   let description = [{

@@ -31,8 +31,9 @@ public:
   mlir::Value fragment(int64_t rows, int64_t columns, mlir::Type type = {}) {
     return alloc(rows, columns, tile::SpaceKind::fragment, type);
   }
-  void load(mlir::Value tile, mlir::Value source, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> dims) {
-    tile::LoadOp::create(b, loc, tile, source, offsets, b.getDenseI64ArrayAttr(dims), b.getF32FloatAttr(0.0f));
+  void load(mlir::Value tile, mlir::Value source, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> dims,
+            float pad = 0.0f) {
+    tile::LoadOp::create(b, loc, tile, source, offsets, b.getDenseI64ArrayAttr(dims), b.getF32FloatAttr(pad));
   }
   void store(mlir::Value tile, mlir::Value target, mlir::ValueRange offsets, llvm::ArrayRef<int64_t> dims) {
     tile::StoreOp::create(b, loc, tile, target, offsets, b.getDenseI64ArrayAttr(dims));

@@ -20,9 +20,13 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   };
   if (options.deriveDecode) {
     phases.push_back({"state", "kimi-derive-decode,canonicalize,cse"});
+    if (options.nextToken) {
+      phases.push_back({"token", "kimi-add-next-token,kimi-sink-slices,canonicalize,cse"});
+    }
   }
   if (!options.reference) {
-    phases.push_back({"fuse", "kimi-refine-shapes,kimi-fuse-linear,kimi-fuse-elementwise,canonicalize,cse"});
+    phases.push_back(
+        {"fuse", "kimi-refine-shapes,kimi-merge-linears,kimi-fuse-linear,kimi-fuse-elementwise,canonicalize,cse"});
   }
   if (options.precision != "f32") {
     phases.push_back({"narrow", "kimi-narrow-precision{type=" + options.precision + "},canonicalize,cse"});
@@ -39,9 +43,11 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   std::string schedules;
   if (!options.gpuSchedules.empty()) {
     std::string arch = "{arch=" + options.gpuSchedules + "}";
-    schedules = "kimi-schedule-linear-gpu" + arch + ",kimi-schedule-attention-gpu" + arch + ",";
+    schedules =
+        "kimi-schedule-linear-gpu" + arch + ",kimi-schedule-attention-gpu" + arch + ",kimi-schedule-greedy-token,";
   } else if (!options.cuda) {
-    schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) + "},kimi-schedule-attention,";
+    schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
+                "},kimi-schedule-attention,kimi-schedule-greedy-token,";
   }
   if (!options.reference) {
     phases.push_back({"schedule", schedules + lower + ",canonicalize,cse"});

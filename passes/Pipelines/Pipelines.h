@@ -20,6 +20,8 @@ struct PipelineOptions {
   bool reference = false;
   /// Make `prefill` and `decode` entries where the graph allows it.
   bool deriveDecode = true;
+  /// Give those entries the greedy token as an output, and make `prefill_last`.
+  bool nextToken = true;
   /// What weights and activations are held in: f32, tf32, bf16 or fp16 (see --kimi-narrow-precision).
   std::string precision = "f32";
   /// Schedules of a GPU of this compute capability (times ten: "80", "90a"); empty: of the CPU. They run on either.

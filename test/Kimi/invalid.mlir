@@ -500,3 +500,27 @@ func.func @f(%n: index) {
   %0 = kimi.dispatch [@a] grid(%n, %n, %n) scalars(%n) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @f(%l: tensor<2x5xi32>) {
+  // expected-error @below {{[T1] reads 'tensor<2x5xi32>'; expected logits [..., V] of floats}}
+  %0 = kimi.greedy_token %l : tensor<2x5xi32> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @f(%l: tensor<2x?xf32>) {
+  // expected-error @below {{[T2] chooses among ? tokens; expected a fixed number from 1 to 16777216}}
+  %0 = kimi.greedy_token %l : tensor<2x?xf32> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @f(%l: tensor<2x5xf32>) {
+  // expected-error @below {{[T3] gives 'tensor<2xi8>'; expected [2] of i64 or i32}}
+  %0 = kimi.greedy_token %l : tensor<2x5xf32> -> tensor<2xi8>
+  return
+}

@@ -72,3 +72,14 @@ func.func @given(%x: tensor<?x4xf32>, %a: index, %b: index) -> (index, index) {
   %n = tensor.dim %0#1, %c1 : tensor<4x?xi64>
   return %m, %n : index, index
 }
+
+// CHECK-LABEL: func @tokens
+// CHECK-SAME: (%[[L:.*]]: tensor<?x1x50xf32>)
+// CHECK: %[[D:.*]] = tensor.dim %[[L]], %c0
+// CHECK: return %[[D]]
+func.func @tokens(%l: tensor<?x1x50xf32>) -> index {
+  %c0 = arith.constant 0 : index
+  %t = kimi.greedy_token %l : tensor<?x1x50xf32> -> tensor<?x1xi64>
+  %n = tensor.dim %t, %c0 : tensor<?x1xi64>
+  return %n : index
+}

@@ -132,3 +132,10 @@ func.func @dispatch(%x: tensor<?x4xf32>, %s: !kimi.state<tensor<?x4xf32>, 0>, %n
       states(%s : !kimi.state<tensor<?x4xf32>, 0>) dims(%n) scalars(%n) -> tensor<?x4xf32>
   return %y : tensor<?x4xf32>
 }
+
+// CHECK-LABEL: func @greedy_token
+func.func @greedy_token(%l: tensor<?x1x50257xbf16>) -> tensor<?x1xi64> {
+  // CHECK: kimi.greedy_token %{{.*}} : tensor<?x1x50257xbf16> -> tensor<?x1xi64>
+  %t = kimi.greedy_token %l : tensor<?x1x50257xbf16> -> tensor<?x1xi64>
+  return %t : tensor<?x1xi64>
+}

@@ -24,6 +24,49 @@ def test_greedy_tokens(graph, index, cache, tmp_path):
 
 
 @pytest.mark.parametrize("mode", [[], ["--reference"]], ids=["kernels", "reference"])
+@pytest.mark.parametrize("graph", ["gpt2_mini.onnx", "gpt2_mini_kv.onnx"])
+def test_next_token_and_last_logits(graph, mode, cache, tmp_path):
+    """'prefill' and 'prefill_last' choose the golden token; the last logits are those of 'prefill', row for row."""
+    golden = GOLDEN[0]
+    np.save(tmp_path / "ids.npy", np.array([golden["ids"]], dtype=np.int64))
+    feed = ["--input", f"input_ids={tmp_path / 'ids.npy'}"]
+    if graph == "gpt2_mini_kv.onnx":
+        np.save(tmp_path / "mask.npy", np.ones((1, len(golden["ids"])), dtype=np.int64))
+        feed += ["--input", f"attention_mask={tmp_path / 'mask.npy'}"]
+    outputs = {}
+    for entry in ("prefill", "prefill_last"):
+        run(tool("kimi-run"), MINI / graph, "--entry", entry, *feed, "--output", tmp_path / f"{entry}.npz", "--cache",
+            cache, *mode)
+        outputs[entry] = np.load(tmp_path / f"{entry}.npz")
+        assert outputs[entry]["next_token"].tolist() == [[golden["greedy_ids"][0]]]
+    last = outputs["prefill_last"]["logits"]
+    assert last.shape == (1, 1, 1024) and np.isfinite(last).all()
+    np.testing.assert_allclose(last[0, 0], outputs["prefill"]["logits"][0, -1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [["--no-next-token"], []], ids=["host", "module"])
+def test_greedy_choice_of_host_and_module(options, tmp_path):
+    """The module's own choice and the sampler's, from the logits, are one."""
+    golden = GOLDEN[0]
+    run(tool("kimi-compile"), MINI / "gpt2_mini.onnx", "-o", tmp_path / "m.kmod", "--bake", *options)
+    run(tool("kimi-run"), tmp_path / "m.kmod", "--tokenizer", MINI, "--prompt", golden["prompt"], "--tokens", 40,
+        "--ignore-eos", "--json", tmp_path / "report.json")
+    assert json.loads((tmp_path / "report.json").read_text())["tokens"] == golden["greedy_ids"]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("index", range(len(GOLDEN)))
+def test_narrow_logits(index, precision, cache, tmp_path):
+    golden = GOLDEN[index]
+    np.save(tmp_path / "ids.npy", np.array([golden["ids"]], dtype=np.int64))
+    run(tool("kimi-run"), MINI / "gpt2_mini.onnx", "--precision", precision, "--entry", "prefill_last", "--input",
+        f"input_ids={tmp_path / 'ids.npy'}", "--output", tmp_path / "out.npz", "--cache", cache)
+    logits = np.load(tmp_path / "out.npz")["logits"][0, -1]
+    want = np.array(golden["logits_last_prompt_position"])
+    assert np.linalg.norm(logits - want) <= 1e-2 * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize("mode", [[], ["--reference"]], ids=["kernels", "reference"])
 @pytest.mark.parametrize("index", range(len(GOLDEN)))
 def test_logits(index, mode, cache, tmp_path):
     golden = GOLDEN[index]

@@ -119,6 +119,7 @@ static std::string hashSource(const CompileOptions &options) {
   hash.update(options.precision);
   hash.update(options.target);
   hash.update(options.gpuSchedules);
+  hash.update(options.deriveDecode ? (options.nextToken ? "tokens" : "entries") : "main");
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
@@ -253,6 +254,7 @@ LogicalResult kimi::compile(const CompileOptions &options) {
     pipeline.gpuSchedules = options.gpuSchedules;
   }
   pipeline.deriveDecode = options.deriveDecode;
+  pipeline.nextToken = options.nextToken;
   if (failed(runPhases(module, graphPhases(pipeline), progress))) {
     return failure();
   }

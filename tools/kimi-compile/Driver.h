@@ -40,6 +40,8 @@ struct CompileOptions {
   bool reference = false;
   /// Make `prefill` and `decode` entries where the graph allows it.
   bool deriveDecode = true;
+  /// Give them the greedy token as an output.
+  bool nextToken = true;
   /// Put the bytes of external weights into the module.
   bool bake = false;
   /// Only this kernel in the output of tile, llvm, asm, ptx and sass-info; empty: all.

@@ -58,6 +58,8 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
       "reference", cl::desc("Plain fp32 loops, no fusion and no schedules: slow and obvious"), cl::cat(category));
   static cl::opt<bool> noDecode("no-derive-decode", cl::desc("Only the graph's own entry, no prefill and decode"),
                                 cl::cat(category));
+  static cl::opt<bool> noToken("no-next-token", cl::desc("No greedy token among the outputs of prefill and decode"),
+                               cl::cat(category));
   static cl::opt<bool> bake("bake", cl::desc("Put the bytes of external weights into the module"), cl::cat(category));
   static cl::opt<std::string> listOps("list-ops", cl::desc("Print the ONNX operators that are accepted: markdown"),
                                       cl::value_desc("format"), cl::cat(category));
@@ -131,6 +133,7 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   options.gpuSchedules = schedules;
   options.reference = reference;
   options.deriveDecode = !noDecode;
+  options.nextToken = !noToken;
   options.bake = bake;
   options.kernel = kernel;
   return options;

@@ -183,8 +183,13 @@ Status generate(Model &model, const Options &options, const std::string &folder,
       out << piece << std::flush;
     }
   };
+  bool none = false;
   /// Takes a token; false where it ends the text.
   auto take = [&](int64_t id) {
+    if (id < 0) { // what a module chooses where its logits allow no token
+      none = true;
+      return false;
+    }
     if (!options.ignoreEnd && std::find(endIds.begin(), endIds.end(), id) != endIds.end()) {
       run.stopped = "end";
       return false;
@@ -199,6 +204,10 @@ Status generate(Model &model, const Options &options, const std::string &folder,
                       : chooseHere(*runner, options, room, run, take);
   if (status) {
     return status;
+  }
+  if (none) {
+    return {KIMI_RUNTIME_ERROR, "no token can be chosen: a logit is NaN or infinite, or all are -inf, at token " +
+                                    std::to_string(run.tokens.size()) + " of the answer"};
   }
   write(stream.finish());
   if (streams) {

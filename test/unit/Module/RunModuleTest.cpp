@@ -19,9 +19,11 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "llvm/Support/FileSystem.h"
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 
 using namespace mlir;
@@ -31,8 +33,8 @@ namespace {
 /// Compiles a module of kimi ops to a .kmod and runs its entries.
 class Compiled {
 public:
-  /// `weights`: the bytes of w.bin, which the module's weights may name.
-  Compiled(const std::string &text, const std::vector<float> &weights = {}) {
+  /// `weights`: the bytes of w.bin, which the module's weights may name. `before`: passes on the graph.
+  Compiled(const std::string &text, const std::vector<float> &weights = {}, const std::string &before = "") {
     static bool registered = [] {
       registerKimiPasses();
       registerTransformsPasses();
@@ -46,8 +48,9 @@ public:
     MLIRContext context(registry);
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
     PassManager pm(&context);
-    std::string pipeline = "kimi-schedule-linear,kimi-schedule-attention,canonicalize,cse,kimi-generalize-tensor-ops,"
-                           "kimi-materialize-views,kimi-outline-generic,canonicalize,cse";
+    std::string pipeline = before + (before.empty() ? "" : ",") +
+                           "kimi-schedule-linear,kimi-schedule-attention,kimi-schedule-greedy-token,canonicalize,cse,"
+                           "kimi-generalize-tensor-ops,kimi-materialize-views,kimi-outline-generic,canonicalize,cse";
     if (!module || failed(parsePassPipeline(pipeline, pm)) || failed(pm.run(*module))) {
       return;
     }
@@ -79,20 +82,21 @@ public:
     llvm::sys::fs::remove_directories(folder);
   }
 
-  std::vector<float> run(const char *entry, std::vector<kimi_tensor> inputs, size_t size) {
+  template <typename T = float>
+  std::vector<T> run(const char *entry, std::vector<kimi_tensor> inputs, size_t size) {
     kimi_tensor output{};
     int32_t index = session ? kimi_module_find_entry(handle, entry) : -1;
     EXPECT_GE(index, 0);
     if (index < 0 || kimi_session_output_shapes(session, index, inputs.data(), inputs.size(), &output, 1) != KIMI_OK) {
       ADD_FAILURE() << kimi_last_error();
-      return std::vector<float>(size);
+      return std::vector<T>(size);
     }
     size_t count = 1;
     for (int32_t axis = 0; axis < output.rank; ++axis) {
       count *= output.dims[axis];
     }
     EXPECT_EQ(count, size);
-    std::vector<float> values(count, -77.0f);
+    std::vector<T> values(count, T(-77));
     output.data = values.data();
     EXPECT_EQ(kimi_session_run(session, index, inputs.data(), inputs.size(), &output, 1), KIMI_OK) << kimi_last_error();
     values.resize(size);
@@ -132,6 +136,20 @@ void expectClose(const std::vector<float> &actual, const std::vector<double> &ex
   }
   EXPECT_LT(worst, 2e-5);
 }
+
+/// |actual - expected| / |expected| is above what fp32 gives, and at most 1e-2.
+void expectNarrow(const std::vector<float> &actual, const std::vector<double> &expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  double distance = 0, norm = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    distance += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  EXPECT_LE(std::sqrt(distance / norm), 1e-2);
+  EXPECT_GE(std::sqrt(distance / norm), 1e-5);
+}
+
+const char *const narrowTypes[] = {"kimi-narrow-precision{type=bf16}", "kimi-narrow-precision{type=fp16}"};
 
 /// o = softmax(causal(q.k * scale)) v on [B, T, 3, H, D] projections.
 std::vector<double> attention(const std::vector<float> &x, int64_t B, int64_t T, int64_t H, int64_t D, bool causal) {
@@ -226,6 +244,14 @@ TEST_P(Attention, MatchesDoubleSums) {
       expectClose(compiled.run("main", {tensor(x, {2, T, 3 * H * D})}, 2 * T * H * D),
                   attention(x, 2, T, H, D, form != 0));
     }
+    for (const char *type : narrowTypes) {
+      Compiled narrow(variant, {}, type);
+      for (int64_t T : {1, 67}) {
+        std::vector<float> x = draw(2 * T * 3 * H * D, 5 + T);
+        expectNarrow(narrow.run("main", {tensor(x, {2, T, 3 * H * D})}, 2 * T * H * D),
+                     attention(x, 2, T, H, D, form != 0));
+      }
+    }
   }
 }
 INSTANTIATE_TEST_SUITE_P(Heads, Attention,
@@ -275,7 +301,7 @@ func.func @main(%x: tensor<?x?x$K$xf32> {kimi.dims = ["b", "t", ""]}, %r: tensor
   for (int64_t i = 0; i < K * N; ++i) {
     weights[i] /= std::sqrt(float(K));
   }
-  Compiled compiled(text, weights);
+  Compiled compiled(text, weights), brain(text, weights, narrowTypes[0]), half(text, weights, narrowTypes[1]);
   for (int64_t M : {1, 3, 4, 5, 48, 101}) {
     std::vector<float> x = draw(M * K, M), r = draw(M * N, M + 1);
     std::vector<double> expected(M * N);
@@ -301,11 +327,61 @@ func.func @main(%x: tensor<?x?x$K$xf32> {kimi.dims = ["b", "t", ""]}, %r: tensor
       }
     }
     expectClose(compiled.run("main", {tensor(x, {1, M, K}), tensor(r, {1, M, N})}, M * N), expected);
+    expectNarrow(brain.run("main", {tensor(x, {1, M, K}), tensor(r, {1, M, N})}, M * N), expected);
+    expectNarrow(half.run("main", {tensor(x, {1, M, K}), tensor(r, {1, M, N})}, M * N), expected);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, Linear,
                          ::testing::Values(Shape{96, 200, "layer", false}, Shape{64, 7, "", true},
                                            Shape{130, 144, "rms", false}, Shape{3072, 48, "", false}));
+
+class Greedy : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(Greedy, LowestIndexOfTheMaximum) {
+  int64_t V = GetParam();
+  std::string text = replaceAll(R"(
+func.func @main(%l: tensor<?x1x$V$xf32> {kimi.dims = ["b", 1, $V$]}) -> tensor<?x1xi64> {
+  %t = kimi.greedy_token %l : tensor<?x1x$V$xf32> -> tensor<?x1xi64>
+  return %t : tensor<?x1xi64>
+})",
+                                "$V$", std::to_string(V));
+  Compiled kernels(text), reference(text, {}, "kimi-lower-to-reference");
+  constexpr int64_t rows = 8;
+  float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> logits = draw(rows * V, 9);
+  std::vector<int64_t> expected;
+  for (int64_t row = 0; row < rows; ++row) {
+    auto begin = logits.begin() + row * V, end = begin + V;
+    switch (row) {
+    case 1: // ties, far apart
+      begin[V - 1] = begin[V / 3] = 5;
+      break;
+    case 2: // all are equal
+      std::fill(begin, end, -3.0f);
+      break;
+    case 3: // the last of them
+      begin[V - 1] = 7;
+      break;
+    case 4: // nothing is allowed
+      std::fill(begin, end, -infinity);
+      break;
+    case 5:
+      begin[V / 2] = NAN;
+      break;
+    case 6:
+      begin[V / 2] = infinity;
+      break;
+    case 7: // one is allowed
+      std::fill(begin, end, -infinity);
+      begin[V / 2] = -1e30f;
+      break;
+    }
+    expected.push_back(row >= 4 && row <= 6 ? -1 : std::max_element(begin, end) - begin);
+  }
+  EXPECT_EQ(kernels.run<int64_t>("main", {tensor(logits, {rows, 1, V})}, rows), expected);
+  EXPECT_EQ(reference.run<int64_t>("main", {tensor(logits, {rows, 1, V})}, rows), expected);
+}
+INSTANTIATE_TEST_SUITE_P(Vocabularies, Greedy, ::testing::Values(1, 7, 1024, 1025, 50257));
 
 TEST(State, AppendsInPlace) {
   Compiled compiled(R"(
