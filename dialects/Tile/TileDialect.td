@@ -7,6 +7,7 @@
 #ifndef KIMI_DIALECTS_TILE_TILEDIALECT
 #define KIMI_DIALECTS_TILE_TILEDIALECT
 
+include "dialects/Tile/TileAsyncOps.td"
 include "dialects/Tile/TileBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/OpAsmInterface.td"

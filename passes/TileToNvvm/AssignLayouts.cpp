@@ -93,6 +93,16 @@ private:
   }
 
   void anchor() {
+    kernel.walk([&](tile::MmaAsyncOp product) {
+      // Warpgroups split the rows; a factor in registers is laid out like an accumulator.
+      for (Value operand : {product.getAcc(), product.getA()}) {
+        ArrayRef<int64_t> shape = shapeOf(operand);
+        int64_t groups = warps / 4;
+        if (fragmentOf(operand) && groups > 0 && shape[0] % (64 * groups) == 0 && shape[1] % 8 == 0) {
+          give(fragmentOf(operand), tile::wgmmaAccumulatorLayout(kernel.getContext(), shape[0], shape[1], groups, 1));
+        }
+      }
+    });
     kernel.walk([&](tile::MmaOp mma) {
       tile::AllocOp acc = fragmentOf(mma.getAcc());
       if (!acc || acc.getLayoutAttr()) {

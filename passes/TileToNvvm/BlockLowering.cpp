@@ -47,8 +47,8 @@ LogicalResult BlockLowering::run() {
   SmallVector<Operation *> ops;
   kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (op != kernel && isa_and_nonnull<tile::TileDialect>(op->getDialect()) &&
-        !isa<tile::AllocOp, tile::BlockIdOp, tile::ReturnOp, tile::YieldOp, tile::ElementIndexOp, tile::SharedAccessOp>(
-            op)) {
+        !isa<tile::AllocOp, tile::BlockIdOp, tile::ReturnOp, tile::YieldOp, tile::ElementIndexOp, tile::SharedAccessOp,
+             tile::RoleEndOp, tile::TensorMapOp>(op)) {
       ops.push_back(op);
     }
   });
@@ -92,7 +92,12 @@ LogicalResult BlockLowering::lowerOp(Operation *op) {
       .Case([&](tile::MapOp map) { return lowerMap(map); })
       .Case([&](tile::ReduceOp reduce) { return lowerReduce(reduce); })
       .Case([&](tile::MmaOp mma) { return lowerMma(mma); })
-      .Default([](Operation *other) { return other->emitOpError("has no lowering to a GPU"); });
+      .Default([&](Operation *other) -> LogicalResult {
+        if (hopper::AsyncLowering::handles(other)) {
+          return lowerAsync(other);
+        }
+        return other->emitOpError("has no lowering to a GPU");
+      });
 }
 
 LogicalResult BlockLowering::makeTiles() {

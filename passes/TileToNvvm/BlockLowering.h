@@ -8,6 +8,7 @@
 #define KIMI_PASSES_TILETONVVM_BLOCKLOWERING_H
 
 #include "passes/TileToNvvm/BlockEmitter.h"
+#include "passes/TileToNvvm/LowerAsync.h"
 #include "passes/TileToNvvm/MemoryBox.h"
 #include "passes/TileToNvvm/MmaKind.h"
 #include <memory>
@@ -103,6 +104,9 @@ private:
   /// Copy number `index` (i32) of a pipelined buffer, as a memref that the other lowerings know.
   mlir::Value copyOf(mlir::Value buffer, mlir::Value index, int64_t copyBytes);
   mlir::LogicalResult lowerMma(tile::MmaOp op);
+  /// Barriers, bulk copies and asynchronous products (BlockAsync.cpp).
+  mlir::LogicalResult lowerAsync(mlir::Operation *op);
+  class Storage;
   /// An operand of a product in memory; a fragment is written to scratch memory.
   MemoryBox inMemory(mlir::Operation *op, TileOperand &operand);
   mlir::LogicalResult lowerTensorCore(tile::MmaOp op, Fragment &acc, TileOperand &a, MemoryBox &b);
@@ -111,6 +115,8 @@ private:
 
   tile::KernelOp kernel;
   int64_t sm;
+  std::unique_ptr<hopper::TileStorage> storage;
+  std::unique_ptr<hopper::AsyncLowering> async;
   mlir::OpBuilder builder;
   BlockEmitter e;
   mlir::Value sharedBase; ///< !llvm.ptr<3>

@@ -7,6 +7,8 @@
 
 #include "dialects/Tile/TileDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/TileToNvvm/Hopper.h"
+#include "passes/TileToNvvm/KernelAttrs.h"
 #include "passes/TileToNvvm/Passes.h"
 #include <set>
 
@@ -19,6 +21,9 @@ using namespace mlir;
 using namespace kimi;
 
 namespace {
+/// The barrier at which the consumers of a kernel with a producer meet; the whole block's is 0.
+constexpr int64_t kConsumerBarrier = 1;
+
 /// Bytes [first, first + second).
 using Range = std::pair<int64_t, int64_t>;
 
@@ -133,7 +138,11 @@ struct TileInsertBarriers : kimi::impl::TileInsertBarriersBase<TileInsertBarrier
       for (tile::SharedAccessOp access : accesses) {
         if (analysis.needed.contains(access)) {
           OpBuilder b(access);
-          NVVM::BarrierOp::create(b, access.getLoc());
+          if (auto consumers = kernel->getAttrOfType<IntegerAttr>(kernel_attrs::kConsumers)) {
+            hopper::emitNamedBarrier(b, access.getLoc(), kConsumerBarrier, consumers.getInt());
+          } else {
+            NVVM::BarrierOp::create(b, access.getLoc());
+          }
           ++numBarriers;
         }
         access.erase();

@@ -31,6 +31,12 @@ constexpr llvm::StringLiteral kBlocksPerSm = "blocks_per_sm";
 /// array (*) of {arg, box, dims, swizzle, element_size}: the tensor maps that the kernel takes after its other
 /// parameters, in order.
 constexpr llvm::StringLiteral kTensorMaps = "tile.tensor_maps";
+/// unit: a schedule asks for a producer beside the kernel's threads (see tile-warp-specialize).
+constexpr llvm::StringLiteral kWarpSpecialized = "warp_specialized";
+/// i64: the threads that share the tile ops of a kernel with a producer; they meet at a barrier of their own.
+constexpr llvm::StringLiteral kConsumers = "tile.consumers";
+/// i64 (*, as nvvm.cluster_dim): so many blocks, neighbours along x, form a cluster.
+constexpr llvm::StringLiteral kCluster = "cluster";
 
 } // namespace kimi::kernel_attrs
 

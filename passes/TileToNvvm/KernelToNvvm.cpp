@@ -101,6 +101,10 @@ private:
         function->setAttr(name, value);
       }
     }
+    if (auto cluster = kernel->getAttrOfType<IntegerAttr>(kernel_attrs::kCluster)) {
+      function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(),
+                        b.getDenseI32ArrayAttr({static_cast<int32_t>(cluster.getInt()), 1, 1}));
+    }
     function.getBody().takeBody(kernel.getBody());
     for (Type input : inputs) {
       function.getBody().addArgument(input, loc);
@@ -166,6 +170,9 @@ private:
         Value index = arith::IndexCastOp::create(at, id.getLoc(), at.getIndexType(), value);
         id.replaceAllUsesWith(index);
         id.erase();
+      } else if (auto map = dyn_cast<tile::TensorMapOp>(op)) {
+        map.replaceAllUsesWith(function.getArgument(gridX + 1 + map.getIndex()));
+        map.erase();
       } else if (auto ret = dyn_cast<tile::ReturnOp>(op)) {
         OpBuilder at(ret);
         LLVM::ReturnOp::create(at, ret.getLoc(), ValueRange());

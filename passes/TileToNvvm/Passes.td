@@ -115,4 +115,60 @@ def TileKernelToNvvm : Pass<"tile-kernel-to-nvvm", "mlir::ModuleOp"> {
   let dependentDialects = ["mlir::LLVM::LLVMDialect", "mlir::NVVM::NVVMDialect", "mlir::arith::ArithDialect"];
 }
 
+def TileWarpSpecialize : Pass<"tile-warp-specialize", "mlir::ModuleOp"> {
+  let summary = "split kernels marked warp_specialized into a producer that fetches and consumers that compute";
+  let description = [{
+    For sm_90a. A kernel with the attribute `warp_specialized` (set by its schedule), one to three warpgroups of threads
+    and pipelines becomes a `tile.roles`. The producer, one thread of a warpgroup of its own, follows the kernel's control
+    flow with nothing but the loads of its pipelines, as bulk copies (TMA); the consumers do the rest, with `tile.mma` as
+    asynchronous wgmma. Two barriers a stage connect them, for each set of buffers that the computation needs from and to
+    the same ops: `full` counts the bytes of the copies, `empty` the warps that are done. Where a pipeline is in its
+    stages travels through the loops around it, so a persistent kernel runs on into its next tile. Products that only
+    accumulate stay in flight until the first product of the next iteration is issued.
+
+    A kernel whose loads the copy engine cannot do (innermost stride not 1, other strides or the address no multiple of 16
+    bytes, which `tile.align` promises, elements converted, transposed), whose products wgmma cannot do, or whose control
+    flow the producer cannot follow, is left as it is, with a remark that says why.
+
+    Before:
+    ```mlir
+    tile.kernel @k(...) attributes {threads = 256, warp_specialized} {
+      tile.pipeline %k = %lo to %hi step %s stages 4 buffers(%a, %b : !a, !b) {
+        tile.load %a from %x[%m, %k] dims [0, 1] : ...
+        tile.load %b from %w[%n, %k] dims [0, 1] : ...
+      } compute {
+        tile.mma %acc, %a, %b transpose_b : ...
+      }
+      tile.store %acc to %y[%m, %n] dims [0, 1] : ...
+    }
+    ```
+    After:
+    ```mlir
+    tile.roles registers [40, 232] producer {
+      scf.for %k = %lo to %hi step %s iter_args(%slot = %0, %parity = %0) -> (i32, i32) {
+        tile.barrier_wait %empty[%slot] parity %other : ...
+        tile.barrier_expect %full[%slot] bytes 49152 : ...
+        tile.load_async %as[%slot] from %x[%m, %k] dims [0, 1] barrier %full : ...
+        tile.load_async %bs[%slot] from %w[%n, %k] dims [0, 1] barrier %full : ...
+        ...
+      }
+    } consumer {
+      scf.for %k = %lo to %hi step %s iter_args(%slot = %0, %parity = %0) -> (i32, i32) {
+        tile.barrier_wait %full[%slot] parity %parity : ...
+        tile.mma_async %acc, %as[%slot], %bs[%slot] transpose_b : ...
+        tile.mma_wait pending 1
+        scf.if %continued { tile.barrier_arrive %empty[%previous] : ... }
+        ...
+      }
+      tile.mma_wait pending 0 %acc : ...
+      tile.store %acc to %y[%m, %n] dims [0, 1] : ...
+    }
+    ```
+    Numeric effect: as tile.mma (the order of sums is not fixed).
+  }];
+  let dependentDialects = ["mlir::arith::ArithDialect", "mlir::memref::MemRefDialect", "mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"numSplit", "num-split", "kernels split by role">,
+                    Statistic<"numRefused", "num-refused", "kernels left as they are, with a remark">];
+}
+
 #endif // KIMI_PASSES_TILE_TO_NVVM_PASSES

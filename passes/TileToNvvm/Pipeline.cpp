@@ -36,6 +36,10 @@ void kimi::buildTileToCudaPipeline(OpPassManager &pm, const TileToCudaOptions &o
   pm.addPass(createTileBoolToByte());
   pm.addPass(math::createMathExtendToSupportedTypes());
   // Block programs: tile ops to what one thread does of them.
+  if (options.hopper) {
+    pm.addPass(createTileWarpSpecialize());
+    pm.addPass(createCanonicalizerPass());
+  }
   pm.addPass(createTileAssignLayouts());
   TileToNvvmOptions threads;
   threads.sm = options.sm;
