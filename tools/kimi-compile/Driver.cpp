@@ -156,7 +156,7 @@ public:
     pipeline.panel = panel;
     pipeline.cuda = cuda.has_value();
     if (cuda) { // those of 90a are for kernels that are split by role
-      pipeline.gpuSchedules = std::to_string(cuda->target.sm);
+      pipeline.gpuSchedules = std::to_string(cuda->target.sm) + (cuda->target.hopper ? "a" : "");
     }
   }
 
