@@ -290,7 +290,9 @@ void AttentionGpuKernel::step(const Segment &segment, const StepTiles &tiles, Va
 }
 
 Value AttentionGpuKernel::power(Value value, Value minus) {
-  return math::Exp2Op::create(b, loc, math::FmaOp::create(b, loc, value, t.number(rate), minus));
+  // What is below the normal range beside the largest weight, which is 1, does not count.
+  return math::Exp2Op::create(b, loc, math::FmaOp::create(b, loc, value, t.number(rate), minus),
+                              arith::FastMathFlags::afn);
 }
 
 /// newTop = max(top, newTop); shift: what is added to exponents; factor: what sums so far are multiplied with.

@@ -7,6 +7,7 @@
 
 #include "passes/KimiToTile/LinearProblem.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Kimi/Reference.h"
 #include "passes/KimiToTile/HostViews.h"
@@ -114,6 +115,8 @@ void kimi::buildEpilogue(TileBuilder &t, FusedLinearOp op, Value acc, ArrayRef<V
   if (!fn && last == region.getArgument(0)) {
     return;
   }
+  // Functions need no more digits than the result keeps.
+  bool rounds = !cast<RankedTensorType>(op.getType()).getElementType().isF32();
   SmallVector<Value> inputs{acc};
   inputs.append(tiles.begin(), tiles.end());
   inputs.append(extras.begin(), extras.end());
@@ -127,7 +130,12 @@ void kimi::buildEpilogue(TileBuilder &t, FusedLinearOp op, Value acc, ArrayRef<V
     }
     for (Operation &inner : region.without_terminator()) {
       if (inner.getNumResults() != 1 || !inner.getResult(0).use_empty()) {
-        b.clone(inner, mapping)->setLoc(t.location());
+        Operation *copy = b.clone(inner, mapping);
+        copy->setLoc(t.location());
+        if (rounds && isa<math::TanhOp, math::ExpOp, math::Exp2Op, arith::DivFOp>(copy)) {
+          copy->setAttr(arith::FastMathFlagsAttr::getMnemonic(),
+                        arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::afn));
+        }
       }
     }
     return castFloat(b, t.location(), mapping.lookupOrDefault(last), b.getF32Type());

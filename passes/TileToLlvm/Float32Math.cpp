@@ -65,7 +65,7 @@ Value Float32Math::log(Value x) {
 /// An odd function x P(x^2) / Q(x^2).
 Value Float32Math::rational(Value x, ArrayRef<double> p, ArrayRef<double> q) {
   Value square = mul(x, x);
-  return div(mul(x, polynomial(square, p)), polynomial(square, q));
+  return quotient(mul(x, polynomial(square, p)), polynomial(square, q));
 }
 
 Value Float32Math::tanh(Value x) {

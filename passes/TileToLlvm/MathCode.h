@@ -81,6 +81,7 @@ protected:
 /// fp32: exp and log are those of the Cephes library, tanh and erf the rational minimax functions of Eigen.
 struct Float32Math : MathCode {
   using MathCode::MathCode;
+  virtual ~Float32Math() = default;
   Value exp(Value x);
   Value exp2(Value x);
   Value log(Value x);
@@ -90,6 +91,10 @@ struct Float32Math : MathCode {
   Value erf(Value x);
   /// The function of `op` (one operand); null where it is not among these.
   Value expand(mlir::Operation *op);
+
+protected:
+  /// x / y in the rational functions; a target may take a quicker one that is off by a few units of the last place.
+  virtual Value quotient(Value x, Value y) { return div(x, y); }
 
 private:
   /// 2^n e^r, |r| <= ln(2) / 2, where `shifted` is n + 1.5 * 2^23.

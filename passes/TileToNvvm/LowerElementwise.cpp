@@ -43,8 +43,6 @@ public:
       }
       if (auto index = dyn_cast<tile::ElementIndexOp>(inner)) {
         mapping.map(index.getResult(), position(coords[index.getDim()]));
-      } else if (Value fast = approximate(inner, mapping)) {
-        mapping.map(inner.getResult(0), fast);
       } else if (isa<arith::MaximumFOp>(inner) && inner.getResult(0).getType().isF32()) {
         mapping.map(inner.getResult(0),
                     LLVM::MaximumOp::create(e.b, e.loc, mapping.lookupOrDefault(inner.getOperand(0)),
@@ -61,22 +59,6 @@ public:
   }
 
 private:
-  /// exp and exp2 that may be approximate (`afn`): ex2.approx, with a relative error of 2^-22 of its own.
-  Value approximate(Operation &inner, IRMapping &mapping) {
-    auto flags = dyn_cast<arith::ArithFastMathInterface>(inner);
-    if (!flags || !isa<math::ExpOp, math::Exp2Op>(inner) || !inner.getResult(0).getType().isF32() ||
-        !arith::bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::afn)) {
-      return {};
-    }
-    Value x = mapping.lookupOrDefault(inner.getOperand(0));
-    if (isa<math::ExpOp>(inner)) {
-      x = arith::MulFOp::create(e.b, e.loc, x, e.f32(1.44269504088896341));
-    }
-    return LLVM::CallIntrinsicOp::create(e.b, e.loc, x.getType(), e.b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
-                                         ValueRange{x})
-        .getResult(0);
-  }
-
   /// The run-time part first: all registers share it.
   Value position(const Coord &coord) {
     Value base = coord.dynamic ? e.toIndex(coord.dynamic) : Value();

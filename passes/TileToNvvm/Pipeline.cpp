@@ -45,10 +45,11 @@ void kimi::buildTileToCudaPipeline(OpPassManager &pm, const TileToCudaOptions &o
   threads.sm = options.sm;
   pm.addPass(createTileToNvvm(threads));
   pm.addPass(createTileInsertBarriers());
+  // All kernels: functions, the signature, and the point of the grid.
+  pm.addPass(createTileMathToNvvm());
   pm.addPass(createTileExpandMath({/*all=*/true}));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  // All kernels: the signature, and the point of the grid.
   pm.addPass(createTileKernelToNvvm());
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());

@@ -71,13 +71,13 @@ tile.kernel @one_row(%x: memref<1x64xbf16> {tile.align = 16 : i64}, %y: memref<1
 !r = memref<16x1xf32, #tile.space<fragment>>
 
 // Sixteen lanes share a row: in the thread, then across lanes by halves; no shared memory, no barrier. A slice is read
-// where it is, element by element; approximate exp is one instruction and a product.
+// where it is, element by element.
 // CHECK-LABEL: tile.kernel @softmax
 // CHECK-NOT: nvvm.barrier
 // CHECK-COUNT-6: llvm.intr.maximum
 // CHECK-COUNT-8: nvvm.shfl.sync bfly
 // CHECK-NOT: nvvm.shfl.sync
-// CHECK-COUNT-8: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"
+// CHECK-COUNT-8: math.exp
 // CHECK-NOT: nvvm.barrier
 tile.kernel @softmax(%x: memref<16x64xf32> {tile.align = 16 : i64}) attributes {threads = 128 : i64} {
   %c0 = arith.constant 0 : index
