@@ -30,28 +30,6 @@ SymbolicDim::AtomRef soleAtom(const SymbolicDim &dim) {
   return dim.atom(monomial.begin()->first);
 }
 
-/// Calls `fn(key, atom)` for every Symbol and Runtime atom of `dim`; stops at the first false.
-template <typename Fn>
-bool allLeaves(const SymbolicDim &dim, Fn fn) {
-  for (const auto &[monomial, coefficient] : dim.terms()) {
-    for (const auto &[key, power] : monomial) {
-      SymbolicDim::AtomRef atom = dim.atom(key);
-      if (atom->kind == SymbolicDim::AtomKind::Symbol || atom->kind == SymbolicDim::AtomKind::Runtime) {
-        if (!fn(*atom)) {
-          return false;
-        }
-        continue;
-      }
-      for (const SymbolicDim &operand : atom->operands) {
-        if (!allLeaves(operand, fn)) {
-          return false;
-        }
-      }
-    }
-  }
-  return true;
-}
-
 SymbolicDim lessThan(const SymbolicDim &a, const SymbolicDim &b) { return SymbolicDim::lt(a, b); }
 
 /// Division as arith.divsi does it (towards zero), for a positive divisor.
@@ -147,7 +125,7 @@ SymbolicDim HostScalars::argumentDim(BlockArgument argument, int64_t axis) {
   std::string name = dimName(func.getArgAttrDict(number), axis);
   if (!name.empty()) {
     SymbolicDim dim = SymbolicDim::symbol(name);
-    if (allLeaves(dim, [&](const SymbolicDim::Atom &leaf) { return atoms.count(leaf.name) != 0; })) {
+    if (llvm::all_of(dim.leaves(), [&](const SymbolicDim::Leaf &leaf) { return atoms.count(leaf.name) != 0; })) {
       return dim;
     }
   }
@@ -158,7 +136,7 @@ SymbolicDim HostScalars::argumentDim(BlockArgument argument, int64_t axis) {
 bool HostScalars::isSoleAtom(const SymbolicDim &dim) { return soleAtom(dim) != nullptr; }
 
 bool HostScalars::isComputable(const SymbolicDim &dim) const {
-  return allLeaves(dim, [&](const SymbolicDim::Atom &leaf) {
+  return llvm::all_of(dim.leaves(), [&](const SymbolicDim::Leaf &leaf) {
     const HostAtom *known = atom(leaf.name);
     return known && known->kind != HostAtom::Kind::Opaque;
   });
@@ -388,10 +366,10 @@ SmallVector<SymbolicDim> HostScalars::computeShape(Value tensor) {
       .Default([&](Operation *) { return fill(opaque); });
 }
 
-Value HostScalars::materializeAtom(OpBuilder &builder, Location loc, const std::string &key,
-                                   const SymbolicDim::Atom &atom) const {
+Value HostScalars::materializeAtom(OpBuilder &builder, Location loc, const SymbolicDim::Atom &atom,
+                                   Written &written) const {
   using K = SymbolicDim::AtomKind;
-  auto operand = [&](unsigned i) { return materialize(builder, loc, atom.operands[i]); };
+  auto operand = [&](unsigned i) { return materialize(builder, loc, atom.operands[i], written); };
   auto toIndex = [&](Value value) {
     if (value.getType().isIndex()) {
       return value;
@@ -437,6 +415,8 @@ Value HostScalars::materializeAtom(OpBuilder &builder, Location loc, const std::
     return arith::CeilDivSIOp::create(builder, loc, operand(0), operand(1));
   case K::Mod:
     return arith::RemUIOp::create(builder, loc, operand(0), operand(1));
+  case K::Product:
+    return arith::MulIOp::create(builder, loc, operand(0), operand(1));
   case K::Min:
     return arith::MinSIOp::create(builder, loc, operand(0), operand(1));
   case K::Max:
@@ -455,13 +435,21 @@ Value HostScalars::materializeAtom(OpBuilder &builder, Location loc, const std::
 }
 
 Value HostScalars::materialize(OpBuilder &builder, Location loc, const SymbolicDim &dim) const {
+  Written written;
+  return materialize(builder, loc, dim, written);
+}
+
+Value HostScalars::materialize(OpBuilder &builder, Location loc, const SymbolicDim &dim, Written &written) const {
   Value sum;
   for (const auto &[monomial, coefficient] : dim.terms()) {
     Value product;
     for (const auto &[key, power] : monomial) {
-      Value factor = materializeAtom(builder, loc, key, *dim.atom(key));
+      if (!written.count(key)) {
+        Value value = materializeAtom(builder, loc, *dim.atom(key), written);
+        written[key] = value;
+      }
       for (int i = 0; i < power; ++i) {
-        product = product ? arith::MulIOp::create(builder, loc, product, factor).getResult() : factor;
+        product = product ? arith::MulIOp::create(builder, loc, product, written[key]).getResult() : written[key];
       }
     }
     if (!product) {

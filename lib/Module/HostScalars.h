@@ -60,8 +60,11 @@ private:
   llvm::SmallVector<SymbolicDim> computeShape(mlir::Value tensor);
   SymbolicDim argumentDim(mlir::BlockArgument argument, int64_t axis);
   SymbolicDim runtime(const std::string &name, HostAtom atom);
-  mlir::Value materializeAtom(mlir::OpBuilder &builder, mlir::Location loc, const std::string &key,
-                              const SymbolicDim::Atom &atom) const;
+  /// What materialize has written already, by the text of the atom: an expression may hold one many times.
+  using Written = std::map<std::string, mlir::Value>;
+  mlir::Value materialize(mlir::OpBuilder &builder, mlir::Location loc, const SymbolicDim &dim, Written &written) const;
+  mlir::Value materializeAtom(mlir::OpBuilder &builder, mlir::Location loc, const SymbolicDim::Atom &atom,
+                              Written &written) const;
 
   mlir::func::FuncOp func;
   std::map<std::string, HostAtom> atoms;

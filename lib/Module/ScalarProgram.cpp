@@ -53,6 +53,9 @@ int32_t ScalarProgram::emitAtom(const SymbolicDim::Atom &atom, const std::string
   case K::Mod:
     op = Op::Mod;
     break;
+  case K::Product:
+    op = Op::Mul;
+    break;
   case K::Min:
     op = Op::Min;
     break;

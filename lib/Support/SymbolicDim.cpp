@@ -6,14 +6,21 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Support/SymbolicDim.h"
-
-#include <cctype>
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace kimi;
 
 using Monomial = SymbolicDim::Monomial;
 using Terms = std::map<Monomial, int64_t>;
 using Atoms = std::map<std::string, SymbolicDim::AtomRef>;
+
+/// Of a polynomial that is expanded.
+static constexpr size_t kMaxTerms = 256;
+static constexpr int kMaxDegree = 32;
+/// Bytes of an atom's text that are kept as they are.
+static constexpr size_t kMaxAtomText = 256;
 
 //===----------------------------------------------------------------------===//
 // Integers that wrap: coefficients come from files
@@ -99,20 +106,10 @@ static const char *kindName(SymbolicDim::AtomKind kind) {
     return "lt";
   case SymbolicDim::AtomKind::Select:
     return "select";
+  case SymbolicDim::AtomKind::Product:
+    return "product";
   }
   return "";
-}
-
-static bool isIdentifier(const std::string &name) {
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) {
-    return false;
-  }
-  for (char c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '$' && c != ':') {
-      return false;
-    }
-  }
-  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -145,6 +142,30 @@ SymbolicDim::SymbolicDim(Terms terms, Atoms allAtoms) {
   atoms = used.empty() ? noAtoms() : std::make_shared<const Atoms>(std::move(used));
 }
 
+static bool atomNonNegative(SymbolicDim::AtomKind kind, const std::vector<SymbolicDim> &operands) {
+  using Kind = SymbolicDim::AtomKind;
+  switch (kind) {
+  case Kind::Symbol:
+  case Kind::Eq:
+  case Kind::Lt:
+    return true;
+  case Kind::Runtime:
+    return false;
+  case Kind::FloorDiv:
+  case Kind::CeilDiv:
+  case Kind::Min:
+  case Kind::Product:
+    return operands[0].isKnownNonNegative() && operands[1].isKnownNonNegative();
+  case Kind::Mod:
+    return operands[1].isKnownNonNegative();
+  case Kind::Max:
+    return operands[0].isKnownNonNegative() || operands[1].isKnownNonNegative();
+  case Kind::Select:
+    return operands[1].isKnownNonNegative() && operands[2].isKnownNonNegative();
+  }
+  return false;
+}
+
 SymbolicDim SymbolicDim::fromAtom(AtomKind kind, std::string name, std::vector<SymbolicDim> operands) {
   std::string key;
   if (kind == AtomKind::Symbol) {
@@ -157,7 +178,22 @@ SymbolicDim SymbolicDim::fromAtom(AtomKind kind, std::string name, std::vector<S
     }
     key = std::string(kindName(kind)) + "(" + key + ")";
   }
-  auto atom = std::make_shared<const Atom>(Atom{kind, std::move(name), std::move(operands)});
+  if (key.size() > kMaxAtomText) {
+    llvm::ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(key.data()), key.size());
+    llvm::XXH128_hash_t hash = llvm::xxh3_128bits(bytes);
+    key = std::string(kind == AtomKind::Symbol ? "name" : kindName(kind)) + "#" + llvm::utohexstr(hash.high64, true) +
+          "." + llvm::utohexstr(hash.low64, true);
+  }
+  std::set<Leaf> leaves;
+  if (kind == AtomKind::Symbol || kind == AtomKind::Runtime) {
+    leaves.insert({kind, name});
+  }
+  for (const SymbolicDim &operand : operands) {
+    leaves.merge(operand.leaves());
+  }
+  bool nonNegative = atomNonNegative(kind, operands);
+  auto atom =
+      std::make_shared<const Atom>(Atom{kind, std::move(name), std::move(operands), std::move(leaves), nonNegative});
   return SymbolicDim(Terms{{Monomial{{key, 1}}, 1}}, Atoms{{key, std::move(atom)}});
 }
 
@@ -180,11 +216,8 @@ std::optional<int64_t> SymbolicDim::getConstant() const {
 
 bool SymbolicDim::hasRuntime() const {
   for (const auto &[key, atom] : *atoms) {
-    if (atom->kind == AtomKind::Runtime) {
-      return true;
-    }
-    for (const SymbolicDim &operand : atom->operands) {
-      if (operand.hasRuntime()) {
+    for (const Leaf &leaf : atom->leaves) {
+      if (leaf.kind == AtomKind::Runtime) {
         return true;
       }
     }
@@ -192,15 +225,12 @@ bool SymbolicDim::hasRuntime() const {
   return false;
 }
 
-void SymbolicDim::collectNames(std::vector<std::string> &names) const {
+std::set<SymbolicDim::Leaf> SymbolicDim::leaves() const {
+  std::set<Leaf> all;
   for (const auto &[key, atom] : *atoms) {
-    if (atom->kind == AtomKind::Symbol || atom->kind == AtomKind::Runtime) {
-      names.push_back(atom->name);
-    }
-    for (const SymbolicDim &operand : atom->operands) {
-      operand.collectNames(names);
-    }
+    all.insert(atom->leaves.begin(), atom->leaves.end());
   }
+  return all;
 }
 
 //===----------------------------------------------------------------------===//
@@ -211,6 +241,26 @@ static Atoms mergeAtoms(const Atoms &a, const Atoms &b) {
   Atoms merged = a;
   merged.insert(b.begin(), b.end());
   return merged;
+}
+
+static int degreeOf(const Monomial &monomial) {
+  int degree = 0;
+  for (const auto &[name, power] : monomial) {
+    degree += power;
+  }
+  return degree;
+}
+
+int SymbolicDim::degree() const {
+  int most = 0;
+  for (const auto &[monomial, coefficient] : *poly) {
+    most = std::max(most, degreeOf(monomial));
+  }
+  return most;
+}
+
+SymbolicDim SymbolicDim::bounded() const {
+  return poly->size() <= kMaxTerms ? *this : fromAtom(AtomKind::Product, "", {*this, SymbolicDim(1)});
 }
 
 SymbolicDim SymbolicDim::operator+(const SymbolicDim &other) const {
@@ -228,7 +278,7 @@ SymbolicDim SymbolicDim::operator+(const SymbolicDim &other) const {
     int64_t &slot = sum[monomial];
     slot = wrapAdd(slot, coefficient);
   }
-  return SymbolicDim(std::move(sum), mergeAtoms(*atoms, *other.atoms));
+  return SymbolicDim(std::move(sum), mergeAtoms(*atoms, *other.atoms)).bounded();
 }
 
 SymbolicDim SymbolicDim::operator-(const SymbolicDim &other) const { return *this + other * SymbolicDim(-1); }
@@ -242,6 +292,10 @@ SymbolicDim SymbolicDim::operator*(const SymbolicDim &other) const {
   }
   if (isConstant() && other.isConstant()) {
     return SymbolicDim(wrapMul(*getConstant(), *other.getConstant()));
+  }
+  if (poly->size() * other.poly->size() > kMaxTerms || degree() + other.degree() > kMaxDegree) {
+    return str() < other.str() ? fromAtom(AtomKind::Product, "", {*this, other})
+                               : fromAtom(AtomKind::Product, "", {other, *this});
   }
   Atoms merged = mergeAtoms(*atoms, *other.atoms);
   Terms product;
@@ -314,13 +368,21 @@ std::optional<SymbolicDim> SymbolicDim::divideExactly(const SymbolicDim &a, cons
   if (a == b) {
     return SymbolicDim(1);
   }
+  for (const auto &[key, atom] : *b.atoms) {
+    if (atom->kind == AtomKind::Eq || atom->kind == AtomKind::Lt) {
+      return std::nullopt; // x * x == x: such products have no order that multiplication preserves
+    }
+  }
+  // The degrees of factors add up, so a quotient of a higher one has left the road.
+  int most = a.degree() - b.degree();
   auto divisor = leading(*b.poly);
   Atoms merged = mergeAtoms(*a.atoms, *b.atoms);
   Terms quotient, rest = *a.poly;
-  for (int step = 0; !rest.empty(); ++step) {
+  for (size_t step = 0; !rest.empty(); ++step) {
     auto lead = leading(rest);
     std::optional<Monomial> monomial = divideMonomial(lead->first, divisor->first);
-    if (step == 256 || !monomial || floorModInt(lead->second, divisor->second) != 0) {
+    if (step == kMaxTerms || rest.size() > 4 * kMaxTerms || !monomial || degreeOf(*monomial) > most ||
+        floorModInt(lead->second, divisor->second) != 0) {
       return std::nullopt;
     }
     int64_t coefficient = floorDivInt(lead->second, divisor->second);
@@ -401,33 +463,12 @@ SymbolicDim SymbolicDim::mod(const SymbolicDim &a, const SymbolicDim &b) {
 // Order
 //===----------------------------------------------------------------------===//
 
-bool SymbolicDim::isKnownNonNegative() const { return provenNonNegative(4); }
-
-static bool atomNonNegative(const SymbolicDim::Atom &atom) {
-  using Kind = SymbolicDim::AtomKind;
-  switch (atom.kind) {
-  case Kind::Symbol:
-  case Kind::Eq:
-  case Kind::Lt:
-    return true;
-  case Kind::Runtime:
-    return false;
-  case Kind::FloorDiv:
-  case Kind::CeilDiv:
-    return atom.operands[0].isKnownNonNegative() && atom.operands[1].isKnownNonNegative();
-  case Kind::Mod:
-    return atom.operands[1].isKnownNonNegative();
-  case Kind::Min:
-    return atom.operands[0].isKnownNonNegative() && atom.operands[1].isKnownNonNegative();
-  case Kind::Max:
-    return atom.operands[0].isKnownNonNegative() || atom.operands[1].isKnownNonNegative();
-  case Kind::Select:
-    return atom.operands[1].isKnownNonNegative() && atom.operands[2].isKnownNonNegative();
-  }
-  return false;
+bool SymbolicDim::isKnownNonNegative() const {
+  int budget = 256; // replacements tried
+  return provenNonNegative(4, budget);
 }
 
-bool SymbolicDim::provenNonNegative(int depth) const {
+bool SymbolicDim::provenNonNegative(int depth, int &budget) const {
   bool allPositive = true;
   for (const auto &[monomial, coefficient] : *poly) {
     if (coefficient < 0) {
@@ -435,7 +476,7 @@ bool SymbolicDim::provenNonNegative(int depth) const {
       break;
     }
     for (const auto &[name, power] : monomial) {
-      if (power % 2 != 0 && !atomNonNegative(*atoms->at(name))) {
+      if (power % 2 != 0 && !atoms->at(name)->nonNegative) {
         allPositive = false;
         break;
       }
@@ -453,9 +494,12 @@ bool SymbolicDim::provenNonNegative(int depth) const {
       continue;
     }
     const Atom &atom = *atoms->at(monomial.begin()->first);
-    auto replaced = [this, depth, scale = coefficient, &term = monomial](const SymbolicDim &by) {
+    auto replaced = [this, depth, &budget, scale = coefficient, &term = monomial](const SymbolicDim &by) {
+      if (--budget < 0) {
+        return false;
+      }
       SymbolicDim whole(Terms{{term, scale}}, *atoms);
-      return (*this - whole + by * SymbolicDim(scale)).provenNonNegative(depth - 1);
+      return (*this - whole + by * SymbolicDim(scale)).provenNonNegative(depth - 1, budget);
     };
     bool either = (atom.kind == AtomKind::Max && coefficient > 0) || (atom.kind == AtomKind::Min && coefficient < 0);
     bool both = (atom.kind == AtomKind::Max && coefficient < 0) || (atom.kind == AtomKind::Min && coefficient > 0);
@@ -516,156 +560,4 @@ SymbolicDim SymbolicDim::select(const SymbolicDim &cond, const SymbolicDim &a, c
     return *constant != 0 ? a : b;
   }
   return a == b ? a : fromAtom(AtomKind::Select, "", {cond, a, b});
-}
-
-//===----------------------------------------------------------------------===//
-// Names that are expressions
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Recursive descent over `a + 2*(b - 1)//c`, `Max(1, a)`, `a**2`; any error makes the whole name one symbol.
-class NameParser {
-public:
-  explicit NameParser(const std::string &text) : text(text) {}
-  std::optional<SymbolicDim> parse() {
-    std::optional<SymbolicDim> result = sum();
-    skipBlanks();
-    return result && pos == text.size() ? result : std::nullopt;
-  }
-
-private:
-  static constexpr int kMaxDepth = 64;
-  const std::string &text;
-  size_t pos = 0;
-  int depth = 0;
-
-  void skipBlanks() {
-    while (pos < text.size() && text[pos] == ' ') {
-      ++pos;
-    }
-  }
-  bool eat(const char *token) {
-    skipBlanks();
-    size_t length = std::char_traits<char>::length(token);
-    if (text.compare(pos, length, token) != 0) {
-      return false;
-    }
-    pos += length;
-    return true;
-  }
-
-  std::optional<SymbolicDim> sum() {
-    if (++depth > kMaxDepth) {
-      return std::nullopt;
-    }
-    std::optional<SymbolicDim> left = product();
-    while (left) {
-      bool plus = eat("+");
-      if (!plus && !eat("-")) {
-        break;
-      }
-      std::optional<SymbolicDim> right = product();
-      left = !right ? std::nullopt : std::optional<SymbolicDim>(plus ? *left + *right : *left - *right);
-    }
-    --depth;
-    return left;
-  }
-
-  std::optional<SymbolicDim> product() {
-    std::optional<SymbolicDim> left = power();
-    while (left) {
-      bool times = eat("*");
-      if (!times && !eat("//") && !eat("/")) {
-        break;
-      }
-      std::optional<SymbolicDim> right = power();
-      left = !right ? std::nullopt
-                    : std::optional<SymbolicDim>(times ? *left * *right : SymbolicDim::floorDiv(*left, *right));
-    }
-    return left;
-  }
-
-  std::optional<SymbolicDim> power() {
-    std::optional<SymbolicDim> base = factor();
-    if (!base || !eat("**")) {
-      return base;
-    }
-    std::optional<SymbolicDim> exponent = factor();
-    if (!exponent || !exponent->isConstant() || *exponent->getConstant() < 0 || *exponent->getConstant() > 8) {
-      return std::nullopt;
-    }
-    SymbolicDim result(1);
-    for (int64_t i = 0; i < *exponent->getConstant(); ++i) {
-      result = result * *base;
-    }
-    return result;
-  }
-
-  std::optional<SymbolicDim> factor() {
-    skipBlanks();
-    if (eat("-")) {
-      if (++depth > kMaxDepth) {
-        return std::nullopt;
-      }
-      std::optional<SymbolicDim> operand = factor();
-      --depth;
-      return operand ? std::optional<SymbolicDim>(SymbolicDim(0) - *operand) : std::nullopt;
-    }
-    if (eat("(")) {
-      std::optional<SymbolicDim> inner = sum();
-      return inner && eat(")") ? inner : std::nullopt;
-    }
-    size_t start = pos;
-    while (pos < text.size() && (std::isalnum(static_cast<unsigned char>(text[pos])) || text[pos] == '_' ||
-                                 text[pos] == '.' || text[pos] == '$' || text[pos] == ':')) {
-      ++pos;
-    }
-    std::string word = text.substr(start, pos - start);
-    if (word.empty() || word.size() > 256) {
-      return std::nullopt;
-    }
-    if (std::isdigit(static_cast<unsigned char>(word[0]))) {
-      if (word.find_first_not_of("0123456789") != std::string::npos || word.size() > 18) {
-        return std::nullopt;
-      }
-      return SymbolicDim(static_cast<int64_t>(std::stoll(word)));
-    }
-    return eat("(") ? call(word) : std::optional<SymbolicDim>(SymbolicDim::opaque(word));
-  }
-
-  std::optional<SymbolicDim> call(const std::string &name) {
-    std::optional<SymbolicDim> a = sum();
-    if (!a) {
-      return std::nullopt;
-    }
-    if (name == "floor") {
-      return eat(")") ? a : std::nullopt;
-    }
-    std::optional<SymbolicDim> b = eat(",") ? sum() : std::nullopt;
-    if (!b || !eat(")")) {
-      return std::nullopt;
-    }
-    if (name == "Max" || name == "max") {
-      return SymbolicDim::max(*a, *b);
-    }
-    if (name == "Min" || name == "min") {
-      return SymbolicDim::min(*a, *b);
-    }
-    if (name == "Mod" || name == "mod") {
-      return SymbolicDim::mod(*a, *b);
-    }
-    if (name == "FloorDiv" || name == "floordiv") {
-      return SymbolicDim::floorDiv(*a, *b);
-    }
-    return std::nullopt;
-  }
-};
-} // namespace
-
-SymbolicDim SymbolicDim::symbol(const std::string &name) {
-  if (isIdentifier(name)) {
-    return opaque(name);
-  }
-  std::optional<SymbolicDim> parsed = NameParser(name).parse();
-  return parsed ? *parsed : opaque(name);
 }

@@ -11,7 +11,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace kimi {
@@ -19,13 +21,23 @@ namespace kimi {
 /// An extent or index known as an integer polynomial over atoms. An atom is a named dim ("batch", "past") or an opaque
 /// term (floordiv, mod, min, max, a comparison, or a run-time value) of polynomials. Two dims that are equal as
 /// polynomials compare equal, whatever way they were computed: (past + seq) - seq == past. Immutable, cheap to copy.
+///
+/// Size is bounded, for files may ask for anything: an atom whose text is long goes by a hash of it, and a polynomial
+/// of too many terms or too high a degree is not expanded but becomes an atom (Product). So each operation takes
+/// bounded time, and an expression grows with the number of operations that made it.
 class SymbolicDim {
 public:
-  enum class AtomKind { Symbol, FloorDiv, CeilDiv, Mod, Min, Max, Eq, Lt, Select, Runtime };
+  enum class AtomKind { Symbol, FloorDiv, CeilDiv, Mod, Min, Max, Eq, Lt, Select, Runtime, Product };
   struct Atom;
   using AtomRef = std::shared_ptr<const Atom>;
   /// A product of atoms, each with its power, keyed by the atoms' text (unique by construction).
   using Monomial = std::map<std::string, int>;
+  /// A named dim or run-time value that an expression is made of.
+  struct Leaf {
+    AtomKind kind; // Symbol or Runtime
+    std::string name;
+    bool operator<(const Leaf &other) const { return std::tie(kind, name) < std::tie(other.kind, other.name); }
+  };
 
   SymbolicDim(int64_t constant = 0);
   /// The named dim `name`; a name that is an expression over + - * // and parentheses ("past + seq") is parsed.
@@ -64,21 +76,25 @@ public:
   static std::optional<SymbolicDim> divideExactly(const SymbolicDim &a, const SymbolicDim &b);
   /// True where a run-time value (AtomKind::Runtime) occurs anywhere in this.
   bool hasRuntime() const;
-  /// The names of all named dims and run-time values that occur anywhere in this.
-  void collectNames(std::vector<std::string> &names) const;
+  /// The named dims and run-time values that occur anywhere in this.
+  std::set<Leaf> leaves() const;
 
   /// The polynomial: coefficient of each monomial (the empty monomial is the constant term), no zero coefficients.
   const std::map<Monomial, int64_t> &terms() const { return *poly; }
   /// The atom whose text is `key` in a monomial.
   AtomRef atom(const std::string &key) const;
-  /// Canonical text, equal for equal dims: "past + seq", "2*batch*seq + 1".
+  /// Canonical text, equal for equal dims: "past + seq", "2*batch*seq + 1". Long atoms are hashes: "min#5f..".
   const std::string &str() const { return *text; }
 
 private:
   SymbolicDim(std::map<Monomial, int64_t> terms, std::map<std::string, AtomRef> atoms);
   static SymbolicDim fromAtom(AtomKind kind, std::string name, std::vector<SymbolicDim> operands);
   static SymbolicDim extremum(AtomKind kind, const SymbolicDim &a, const SymbolicDim &b);
-  bool provenNonNegative(int depth) const;
+  /// This, as one atom if it has too many terms.
+  SymbolicDim bounded() const;
+  int degree() const;
+  bool provenNonNegative(int depth, int &budget) const;
+  static bool isIdentifier(const std::string &name);
   std::shared_ptr<const std::map<Monomial, int64_t>> poly;
   std::shared_ptr<const std::map<std::string, AtomRef>> atoms;
   std::shared_ptr<const std::string> text;
@@ -88,6 +104,8 @@ struct SymbolicDim::Atom {
   AtomKind kind;
   std::string name;                  // Symbol, Runtime
   std::vector<SymbolicDim> operands; // the others
+  std::set<Leaf> leaves;
+  bool nonNegative; // follows from every named dim being >= 0
 };
 
 } // namespace kimi

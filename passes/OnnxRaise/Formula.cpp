@@ -36,64 +36,84 @@ std::optional<double> Formula::constant() const {
   return known ? std::optional<double>(static_cast<double>(*known)) : std::nullopt;
 }
 
-static std::optional<SymbolicDim> substituteAtom(const SymbolicDim::AtomRef &atom, const std::string &name,
-                                                 const SymbolicDim &by) {
-  using AtomKind = SymbolicDim::AtomKind;
-  if (!atom) {
-    return std::nullopt;
+namespace {
+/// Replaces the named dim `name`. What an expression holds several times is visited once.
+class Substitution {
+public:
+  Substitution(const std::string &name, const SymbolicDim &by) : name(name), by(by) {}
+
+  std::optional<SymbolicDim> in(const SymbolicDim &dim) {
+    SymbolicDim result(0);
+    for (const auto &[monomial, coefficient] : dim.terms()) {
+      SymbolicDim term(coefficient);
+      for (const auto &[key, power] : monomial) {
+        auto [it, inserted] = known.try_emplace(key);
+        if (inserted) {
+          std::optional<SymbolicDim> replaced = inAtom(dim.atom(key));
+          known[key] = replaced;
+        }
+        const std::optional<SymbolicDim> &factor = known[key];
+        if (!factor) {
+          return std::nullopt;
+        }
+        for (int i = 0; i < power; ++i) {
+          term = term * *factor;
+        }
+      }
+      result = result + term;
+    }
+    return result;
   }
-  if (atom->kind == AtomKind::Symbol) {
-    return atom->name == name ? by : SymbolicDim::opaque(atom->name);
-  }
-  if (atom->kind == AtomKind::Runtime) {
-    return SymbolicDim::runtime(atom->name);
-  }
-  std::vector<SymbolicDim> operands;
-  for (const SymbolicDim &operand : atom->operands) {
-    std::optional<SymbolicDim> replaced = onnx::substitute(operand, name, by);
-    if (!replaced) {
+
+private:
+  std::optional<SymbolicDim> inAtom(const SymbolicDim::AtomRef &atom) {
+    using AtomKind = SymbolicDim::AtomKind;
+    if (!atom) {
       return std::nullopt;
     }
-    operands.push_back(*replaced);
-  }
-  switch (atom->kind) {
-  case AtomKind::FloorDiv:
-    return SymbolicDim::floorDiv(operands[0], operands[1]);
-  case AtomKind::CeilDiv:
-    return SymbolicDim::ceilDiv(operands[0], operands[1]);
-  case AtomKind::Mod:
-    return SymbolicDim::mod(operands[0], operands[1]);
-  case AtomKind::Min:
-    return SymbolicDim::min(operands[0], operands[1]);
-  case AtomKind::Max:
-    return SymbolicDim::max(operands[0], operands[1]);
-  case AtomKind::Eq:
-    return SymbolicDim::eq(operands[0], operands[1]);
-  case AtomKind::Lt:
-    return SymbolicDim::lt(operands[0], operands[1]);
-  case AtomKind::Select:
-    return SymbolicDim::select(operands[0], operands[1], operands[2]);
-  default:
-    return std::nullopt;
-  }
-}
-
-std::optional<SymbolicDim> onnx::substitute(const SymbolicDim &dim, const std::string &name, const SymbolicDim &by) {
-  SymbolicDim result(0);
-  for (const auto &[monomial, coefficient] : dim.terms()) {
-    SymbolicDim term(coefficient);
-    for (const auto &[key, power] : monomial) {
-      std::optional<SymbolicDim> factor = substituteAtom(dim.atom(key), name, by);
-      if (!factor) {
+    std::vector<SymbolicDim> operands;
+    for (const SymbolicDim &operand : atom->operands) {
+      std::optional<SymbolicDim> replaced = in(operand);
+      if (!replaced) {
         return std::nullopt;
       }
-      for (int i = 0; i < power; ++i) {
-        term = term * *factor;
-      }
+      operands.push_back(*replaced);
     }
-    result = result + term;
+    switch (atom->kind) {
+    case AtomKind::Symbol:
+      return atom->name == name ? by : SymbolicDim::opaque(atom->name);
+    case AtomKind::Runtime:
+      return SymbolicDim::runtime(atom->name);
+    case AtomKind::FloorDiv:
+      return SymbolicDim::floorDiv(operands[0], operands[1]);
+    case AtomKind::CeilDiv:
+      return SymbolicDim::ceilDiv(operands[0], operands[1]);
+    case AtomKind::Mod:
+      return SymbolicDim::mod(operands[0], operands[1]);
+    case AtomKind::Min:
+      return SymbolicDim::min(operands[0], operands[1]);
+    case AtomKind::Max:
+      return SymbolicDim::max(operands[0], operands[1]);
+    case AtomKind::Eq:
+      return SymbolicDim::eq(operands[0], operands[1]);
+    case AtomKind::Lt:
+      return SymbolicDim::lt(operands[0], operands[1]);
+    case AtomKind::Select:
+      return SymbolicDim::select(operands[0], operands[1], operands[2]);
+    case AtomKind::Product:
+      return operands[0] * operands[1];
+    }
+    return std::nullopt;
   }
-  return result;
+
+  const std::string &name;
+  const SymbolicDim &by;
+  std::map<std::string, std::optional<SymbolicDim>> known;
+};
+} // namespace
+
+std::optional<SymbolicDim> onnx::substitute(const SymbolicDim &dim, const std::string &name, const SymbolicDim &by) {
+  return Substitution(name, by).in(dim);
 }
 
 SymbolicDim onnx::assumeCovered(const SymbolicDim &dim) {

@@ -54,10 +54,8 @@ FunctionBuilder::FunctionBuilder(func::FuncOp func, SymbolicShapes &shapes)
 //===----------------------------------------------------------------------===//
 
 bool FunctionBuilder::isLate(const SymbolicDim &dim) {
-  std::vector<std::string> names;
-  dim.collectNames(names);
-  return llvm::any_of(names, [&](const std::string &name) {
-    const DimSource *source = shapes.source(name);
+  return llvm::any_of(dim.leaves(), [&](const SymbolicDim::Leaf &leaf) {
+    const DimSource *source = shapes.source(leaf.name);
     return source && !isa<BlockArgument>(source->value);
   });
 }
@@ -168,6 +166,9 @@ Value FunctionBuilder::atom(OpBuilder &at, const SymbolicDim &dim, const std::st
     result = arith::SubIOp::create(at, entryLoc, operands[0], whole);
     break;
   }
+  case SymbolicDim::AtomKind::Product:
+    result = arith::MulIOp::create(at, entryLoc, operands[0], operands[1]);
+    break;
   case SymbolicDim::AtomKind::Min:
     result = arith::MinSIOp::create(at, entryLoc, operands[0], operands[1]);
     break;

@@ -174,11 +174,10 @@ void SymbolicShapes::readArguments(func::FuncOp func) {
   }
   // Expressions: solve what has one unknown with coefficient 1 or -1; the rest become dims of their own.
   auto unknowns = [&](const SymbolicDim &dim) {
-    std::vector<std::string> names, missing;
-    dim.collectNames(names);
-    for (const std::string &name : names) {
-      if (!sources.count(name) && !llvm::is_contained(missing, name)) {
-        missing.push_back(name);
+    std::vector<std::string> missing;
+    for (const SymbolicDim::Leaf &leaf : dim.leaves()) {
+      if (!sources.count(leaf.name) && !llvm::is_contained(missing, leaf.name)) {
+        missing.push_back(leaf.name);
       }
     }
     return missing;

@@ -92,6 +92,58 @@ TEST(SymbolicDim, CoefficientsWrapInsteadOfTrapping) {
   EXPECT_EQ(SymbolicDim::floorDiv(INT64_MIN, -1).getConstant(), INT64_MIN);
 }
 
+TEST(SymbolicDim, NestedExpressionsStaySmall) {
+  // The extent of a broadcast, again and again: each level holds the one before twice.
+  SymbolicDim dim = seq, other = past;
+  for (int i = 0; i < 200; ++i) {
+    SymbolicDim next = SymbolicDim::select(SymbolicDim::eq(dim, 1), other, dim);
+    other = dim + SymbolicDim(i);
+    dim = next;
+  }
+  EXPECT_LT(dim.str().size(), 1000u);
+  EXPECT_EQ(dim.leaves().size(), 2u);
+  EXPECT_TRUE(dim.isKnownNonNegative());
+  EXPECT_NE(dim, other);
+}
+
+TEST(SymbolicDim, TooManyTermsOrTooHighADegreeBecomeAnAtom) {
+  SymbolicDim sum(0), power = seq;
+  for (int i = 0; i < 2000; ++i) {
+    sum = sum + SymbolicDim::symbol("s" + std::to_string(i));
+  }
+  EXPECT_LT(sum.str().size(), 10000u);
+  EXPECT_EQ(sum.leaves().size(), 2000u);
+  EXPECT_TRUE(sum.isKnownNonNegative());
+  for (int i = 0; i < 100; ++i) {
+    power = power * power; // seq to the power of 2^100
+  }
+  EXPECT_LT(power.str().size(), 1000u);
+  SymbolicDim left = sum * power;
+  EXPECT_EQ(left, power * sum);
+}
+
+TEST(SymbolicDim, DivisionGivesUpInTime) {
+  // A truth value is its own square, so long division by a polynomial of them would never end.
+  SymbolicDim chosen = SymbolicDim::eq(seq, 1) * past + seq;
+  EXPECT_FALSE(SymbolicDim::divideExactly(chosen * seq + past, SymbolicDim::eq(past, 1) * seq + batch));
+  EXPECT_EQ(SymbolicDim::divideExactly(chosen, chosen), SymbolicDim(1));
+  EXPECT_EQ(SymbolicDim::divideExactly(chosen * SymbolicDim(6), 3), chosen * SymbolicDim(2));
+  SymbolicDim high(1);
+  for (int i = 0; i < 16; ++i) {
+    high = high * batch;
+  }
+  EXPECT_FALSE(SymbolicDim::divideExactly(high, batch - seq));
+}
+
+TEST(SymbolicDim, LongNamesAreToldApart) {
+  std::string name(5000, 'x');
+  SymbolicDim a = SymbolicDim::opaque(name + "a"), b = SymbolicDim::opaque(name + "b");
+  EXPECT_NE(a, b);
+  EXPECT_EQ(a, SymbolicDim::opaque(name + "a"));
+  EXPECT_LT(a.str().size(), 100u);
+  EXPECT_EQ(a.leaves().begin()->name, name + "a");
+}
+
 TEST(SymbolicDim, RuntimeValuesAreFound) {
   SymbolicDim limit = SymbolicDim::runtime("limit");
   EXPECT_TRUE(SymbolicDim::max(limit + seq, 0).hasRuntime());
