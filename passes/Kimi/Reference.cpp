@@ -63,7 +63,7 @@ Value TensorCode::reduce(ArrayRef<OpFoldResult> sizes, unsigned reductions, doub
   Value init = linalg::FillOp::create(b, loc, constant(initial), empty).getResult(0);
   SmallVector<utils::IteratorType> iterators(sizes.size(), utils::IteratorType::parallel);
   iterators.append(reductions, utils::IteratorType::reduction);
-  AffineMap initMap = identity(sizes.size() + reductions).getMajorSubMap(sizes.size());
+  AffineMap initMap = leading(sizes.size() + reductions, sizes.size());
   return emitGeneric(*this, init, initMap, iterators, operands, /*readsInit=*/true, body);
 }
 
@@ -73,6 +73,11 @@ AffineMap TensorCode::loops(unsigned loops, ArrayRef<int64_t> dims) {
     exprs.push_back(dim < 0 ? b.getAffineConstantExpr(0) : b.getAffineDimExpr(dim));
   }
   return AffineMap::get(loops, 0, exprs, b.getContext());
+}
+
+AffineMap TensorCode::leading(unsigned loops, unsigned count) {
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(count));
+  return this->loops(loops, dims);
 }
 
 SmallVector<OpFoldResult> TensorCode::sizes(Value tensor) { return tensor::getMixedSizes(b, loc, tensor); }

@@ -66,6 +66,8 @@ public:
 
   /// The map of `loops` loops to those of `dims`; -1 reads position 0.
   mlir::AffineMap loops(unsigned loops, llvm::ArrayRef<int64_t> dims);
+  /// The map of `loops` loops to the first `count` of them, which may be none.
+  mlir::AffineMap leading(unsigned loops, unsigned count);
   mlir::AffineMap identity(unsigned loops) { return b.getMultiDimIdentityMap(loops); }
   /// The extents of `tensor`.
   llvm::SmallVector<mlir::OpFoldResult> sizes(mlir::Value tensor);

@@ -76,7 +76,7 @@ struct LowerEmbedding : OpRewritePattern<EmbeddingOp> {
     Value init = tensor::EmptyOp::create(rewriter, code.loc, sizes, type.getElementType());
     AffineMap all = code.identity(rank);
     auto generic = linalg::GenericOp::create(rewriter, code.loc, TypeRange{init.getType()}, ValueRange{op.getIds()},
-                                             ValueRange{init}, ArrayRef<AffineMap>{all.getMajorSubMap(rank - 1), all},
+                                             ValueRange{init}, ArrayRef<AffineMap>{code.leading(rank, rank - 1), all},
                                              iterators, [&](OpBuilder &b, Location loc, ValueRange args) {
                                                Value row = emitRow(b, loc, args[0], rows);
                                                Value channel = linalg::IndexOp::create(b, loc, rank - 1);

@@ -25,7 +25,7 @@ Value kimi::emitNorm(TensorCode &code, NormKind kind, Value x, Value gamma, Valu
                      Type element) {
   SmallVector<OpFoldResult> sizes = code.sizes(x), rows(ArrayRef(sizes).drop_back());
   unsigned rank = sizes.size();
-  AffineMap all = code.identity(rank), row = all.getMajorSubMap(rank - 1), channel = code.loops(rank, {rank - 1});
+  AffineMap all = code.identity(rank), row = code.leading(rank, rank - 1), channel = code.loops(rank, {rank - 1});
   Type f32 = code.b.getF32Type();
   Value extent = code.asFloat(sizes.back());
   Value epsilon = code.constant(eps.getValueAsDouble());

@@ -159,6 +159,18 @@ Value MaskAnalysis::buildVisible(Location loc, const Visible &term, Value k) {
 }
 
 Value MaskAnalysis::build(Location loc, Value k) {
+  Value mask = buildTerms(loc, k);
+  const auto *dims = mask ? raiser.shape(mask) : nullptr;
+  if (!dims || !dims->back().is(1) || extents[3].is(1)) {
+    return mask;
+  }
+  // One term for all keys of a query: kimi.attention wants it for each.
+  Value keys = raiser.create(loc, "Shape", k, {raiser.intAttr("start", 2), raiser.intAttr("end", 3)});
+  Value sizes = raiser.create(loc, "Concat", {raiser.constant(loc, {1, 1, 1}), keys}, raiser.intAttr("axis", 0));
+  return raiser.create(loc, "Expand", {mask, sizes});
+}
+
+Value MaskAnalysis::buildTerms(Location loc, Value k) {
   Value seen;
   for (const Visible &term : visible) {
     Value value = buildVisible(loc, term, k);

@@ -41,6 +41,7 @@ private:
   FormulaRef formulaOf(mlir::Value value);
   mlir::Value buildVisible(mlir::Location loc, const Visible &term, mlir::Value k);
   mlir::Value buildKeyPadding(mlir::Location loc, const Visible &term, mlir::Value k);
+  mlir::Value buildTerms(mlir::Location loc, mlir::Value k);
 
   Raiser &raiser;
   MaskTracer &tracer;

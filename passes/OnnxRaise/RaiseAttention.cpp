@@ -279,6 +279,12 @@ LogicalResult AttentionRaiser::build(Match &match) {
     if (raiser.rank(term.value) < 0 || raiser.rank(term.value) > 4) {
       return fail(root, "a mask has no known rank of at most 4");
     }
+    const auto &dims = *raiser.shape(term.value);
+    for (auto [dim, extent] : llvm::zip(llvm::reverse(dims), llvm::reverse(extents))) {
+      if (dim.isConstant() && extent.isConstant() && !dim.is(1) && dim != extent) {
+        return fail(root, "a mask is wider than the scores");
+      }
+    }
     if (term.boolean) {
       analysis.addVisible(term.value, term.inverted);
     } else {

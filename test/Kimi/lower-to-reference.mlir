@@ -152,3 +152,18 @@ func.func @stays(%s: !kimi.state<tensor<?x4x?x8xf32>, 2>, %rows: tensor<?x4x?x8x
      : !kimi.state<tensor<?x4x?x8xf32>, 2>, tensor<?x4x?x8xf32> -> tensor<?x4x?x8xf32>
   return %0, %p : tensor<?x4x?x8xf32>, tensor<1x8x16xf32>
 }
+
+// A single row: what is reduced away leaves no dims.
+// CHECK-LABEL: func @one_row
+// CHECK-COUNT-2: linalg.generic {{.*}} iterator_types = ["reduction"]
+// CHECK: math.rsqrt
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction"]
+// CHECK: math.rsqrt
+// CHECK: arith.maximumf
+// CHECK: math.exp
+func.func @one_row(%x: tensor<?xf32>, %g: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = kimi.layer_norm %x, %g eps 1.0e-5 : tensor<?xf32>, tensor<?xf32> -> tensor<?xf32>
+  %1 = kimi.rms_norm %0, %g eps 1.0e-5 : tensor<?xf32>, tensor<?xf32> -> tensor<?xf32>
+  %2 = kimi.softmax %1 axis 0 : tensor<?xf32> -> tensor<?xf32>
+  return %2 : tensor<?xf32>
+}

@@ -164,3 +164,31 @@ func.func @one_query(%q: tensor<?x4x1x16xf32> {onnx.dims = ["b", 4, 1, 16]}, %kt
   %o = onnx.node "MatMul"(%p, %v) {version = 18 : i64} : (none, tensor<?x4x?x16xf32>) -> tensor<?x4x1x16xf32>
   return %o : tensor<?x4x1x16xf32>
 }
+
+// A term for each query and none for its keys is spread over them.
+// CHECK-LABEL: @one_column
+// CHECK: %[[S:.*]] = onnx.node "Shape"(%{{.*}}) {attrs = {end = 3 : i64, start = 2 : i64}
+// CHECK: %[[C:.*]] = onnx.node "Concat"(%{{.*}}, %[[S]])
+// CHECK: %[[M:.*]] = onnx.node "Expand"(%arg3, %[[C]])
+// CHECK: kimi.attention %arg0, %{{.*}}, %arg2 mask %[[M]]
+func.func @one_column(%q: tensor<2x4x5x16xf32>, %kt: tensor<2x4x16x7xf32>, %v: tensor<2x4x7x16xf32>,
+                      %m: tensor<2x1x5x1xf32>) -> tensor<2x4x5x16xf32> {
+  %s = onnx.node "MatMul"(%q, %kt) {version = 18 : i64} : (tensor<2x4x5x16xf32>, tensor<2x4x16x7xf32>) -> none
+  %sm = onnx.node "Add"(%s, %m) {version = 18 : i64} : (none, tensor<2x1x5x1xf32>) -> none
+  %p = onnx.node "Softmax"(%sm) {attrs = {axis = -1 : i64}, version = 18 : i64} : (none) -> none
+  %o = onnx.node "MatMul"(%p, %v) {version = 18 : i64} : (none, tensor<2x4x7x16xf32>) -> tensor<2x4x5x16xf32>
+  return %o : tensor<2x4x5x16xf32>
+}
+
+// A mask that widens the scores is no mask of an attention.
+// CHECK-LABEL: @wider
+// CHECK-NOT: kimi.attention
+// CHECK: onnx.node "Softmax"
+func.func @wider(%q: tensor<1x4x5x16xf32>, %kt: tensor<1x4x16x7xf32>, %v: tensor<1x4x7x16xf32>,
+                 %m: tensor<3x1x5x7xf32>) -> tensor<3x4x5x16xf32> {
+  %s = onnx.node "MatMul"(%q, %kt) {version = 18 : i64} : (tensor<1x4x5x16xf32>, tensor<1x4x16x7xf32>) -> none
+  %sm = onnx.node "Add"(%s, %m) {version = 18 : i64} : (none, tensor<3x1x5x7xf32>) -> none
+  %p = onnx.node "Softmax"(%sm) {attrs = {axis = -1 : i64}, version = 18 : i64} : (none) -> none
+  %o = onnx.node "MatMul"(%p, %v) {version = 18 : i64} : (none, tensor<1x4x7x16xf32>) -> tensor<3x4x5x16xf32>
+  return %o : tensor<3x4x5x16xf32>
+}
