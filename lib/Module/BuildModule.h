@@ -51,9 +51,6 @@ void printPlan(const plan::Plan &plan, llvm::raw_ostream &os);
 /// The .kmod bytes of `plan` with the images and names of `options`.
 std::string writePlan(const plan::Plan &plan, const ModuleOptions &options);
 
-/// Writes `bytes` under a temporary name beside `path` and renames it, so that no reader sees half a file.
-mlir::LogicalResult writeModuleFile(llvm::StringRef path, llvm::StringRef bytes, std::string &error);
-
 } // namespace kimi
 
 #endif // KIMI_LIB_MODULE_BUILDMODULE_H

@@ -7,8 +7,6 @@
 
 #include "lib/Module/BuildModule.h"
 #include "runtime/format/Header.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -124,26 +122,4 @@ private:
 
 std::string kimi::writePlan(const plan::Plan &plan, const ModuleOptions &options) {
   return Writer(options).write(plan);
-}
-
-LogicalResult kimi::writeModuleFile(StringRef path, StringRef bytes, std::string &error) {
-  auto file = llvm::sys::fs::TempFile::create(path + ".%%%%%%.tmp");
-  if (!file) {
-    error = "cannot write beside '" + path.str() + "': " + llvm::toString(file.takeError());
-    return failure();
-  }
-  llvm::raw_fd_ostream os(file->FD, /*shouldClose=*/false);
-  os << bytes;
-  os.flush();
-  if (os.has_error()) {
-    error = "cannot write '" + path.str() + "': " + os.error().message();
-    os.clear_error();
-    llvm::consumeError(file->discard());
-    return failure();
-  }
-  if (llvm::Error problem = file->keep(path)) {
-    error = "cannot write '" + path.str() + "': " + llvm::toString(std::move(problem));
-    return failure();
-  }
-  return success();
 }

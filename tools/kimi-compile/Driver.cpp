@@ -12,6 +12,7 @@
 #include "lib/Codegen/SassInfo.h"
 #include "lib/Import/ImportOnnx.h"
 #include "lib/Module/BuildModule.h"
+#include "lib/Support/OutputFile.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
@@ -32,12 +33,8 @@ using namespace kimi;
 
 /// Writes through a temporary file that is renamed at the end.
 static LogicalResult writeOutput(StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
-  llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
-    write(os);
-    return llvm::Error::success();
-  });
-  if (error) {
-    llvm::errs() << "kimi-compile: error: cannot write '" << path << "': " << llvm::toString(std::move(error)) << "\n";
+  if (llvm::Error error = writeOutputFile(path, write)) {
+    llvm::errs() << "kimi-compile: error: " << llvm::toString(std::move(error)) << "\n";
     return failure();
   }
   return success();
@@ -272,10 +269,11 @@ LogicalResult kimi::compile(const CompileOptions &options) {
     return printModule(module, options);
   }
   if (options.emit == Emit::Plan) {
-    LogicalResult result = success();
-    LogicalResult written = writeOutput(options.output.empty() ? "-" : options.output,
-                                        [&](llvm::raw_ostream &os) { result = printPlan(module, os); });
-    return success(succeeded(result) && succeeded(written));
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    return failed(printPlan(module, stream))
+               ? failure()
+               : writeOutput(options.output.empty() ? "-" : options.output, [&](llvm::raw_ostream &os) { os << text; });
   }
   progress.show("codegen");
   if (kernels) {

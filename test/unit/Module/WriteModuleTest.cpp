@@ -111,16 +111,3 @@ TEST(WriteModule, KeepsHowKernelsAreLaunched) {
 TEST(WriteModule, IsDeterministic) {
   EXPECT_EQ(writePlan(smallPlan(), smallOptions()), writePlan(smallPlan(), smallOptions()));
 }
-
-TEST(WriteModule, WritesFilesWhole) {
-  llvm::SmallString<128> folder;
-  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("kimi-module", folder));
-  std::string path = (folder + "/m.kmod").str(), error;
-  ASSERT_TRUE(mlir::succeeded(writeModuleFile(path, "bytes", error))) << error;
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  ASSERT_TRUE(bool(buffer));
-  EXPECT_EQ((*buffer)->getBuffer(), "bytes");
-  EXPECT_TRUE(mlir::failed(writeModuleFile((folder + "/absent/m.kmod").str(), "bytes", error)));
-  EXPECT_NE(error.find("absent"), std::string::npos);
-  llvm::sys::fs::remove_directories(folder);
-}
