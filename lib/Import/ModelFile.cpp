@@ -114,8 +114,8 @@ const ModelFile::ExternalFile &ModelFile::externalFile(StringRef location) {
     }
     return file;
   }
-  StringRef root = directory;
-  if (!real.str().starts_with(root) || (root != "/" && !real.str().drop_front(root.size()).starts_with("/"))) {
+  StringRef root = directory, rest = real.str();
+  if (!rest.consume_front(root) || (root != "/" && !rest.empty() && !rest.starts_with("/"))) {
     file.problem = "is a link out of the model's folder";
     return file;
   }

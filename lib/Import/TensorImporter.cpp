@@ -108,6 +108,8 @@ FailureOr<StringRef> TensorImporter::typedContents(const Proto &tensor, const La
                       << dataTypeName(tensor.data_type());
       return failure();
     }
+  }
+  for (const Field &field : fields) {
     if (field.right && field.count != entries) {
       errors.report() << what << ": " << field.name << " has " << field.count << " entries where its type takes "
                       << entries;

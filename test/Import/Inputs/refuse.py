@@ -19,7 +19,7 @@ MESSAGES = {
     "raw_long": "raw_data has 20 bytes where its type takes 16",
     "raw_short_bulk": "raw_data has 16000 bytes where its type takes 16384",
     "typed_short": "float_data has 2 entries where its type takes 4",
-    "typed_wrong": "float_data has 0 entries where its type takes 2",
+    "typed_wrong": "int64_data cannot hold elements of type float32",
     "two_encodings": "has both raw_data and a typed data field",
     "no_data": "float_data has 0 entries where its type takes 3",
     "segment": "a tensor in segments",
