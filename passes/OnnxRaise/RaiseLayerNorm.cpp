@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/OnnxRaise/NormOperands.h"
 #include "passes/OnnxRaise/Passes.h"
-#include "passes/OnnxRaise/Raiser.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_ONNXRAISELAYERNORM
@@ -19,21 +19,11 @@ using namespace kimi::onnx;
 
 namespace {
 
-/// True where `vector` has rank 1 and the extent of the last axis of `x`.
-bool isOfLastAxis(const Raiser &raiser, Value vector, Value x) {
-  const auto *dims = raiser.shape(vector);
-  const auto *xDims = raiser.shape(x);
-  return dims && xDims && dims->size() == 1 && !xDims->empty() && dims->front() == xDims->back();
-}
-
 LogicalResult build(Raiser &raiser, NodeOp root, Value x, Value gamma, Value beta, double eps) {
   gamma = raiser.strip(gamma);
   beta = raiser.strip(beta);
-  if (!raiser.ranked(x) || !raiser.ranked(gamma) || (beta && !raiser.ranked(beta))) {
-    return raiser.rewriter.notifyMatchFailure(root, "an operand has no known rank");
-  }
-  if (!isOfLastAxis(raiser, gamma, x) || (beta && !isOfLastAxis(raiser, beta, x))) {
-    return raiser.rewriter.notifyMatchFailure(root, "scale or bias is not a vector of the last axis");
+  if (failed(checkNormOperands(raiser, root, x, gamma, beta))) {
+    return failure();
   }
   Value y = LayerNormOp::create(raiser.rewriter, root.getLoc(), raiser.ranked(x).getType(), x, gamma, beta,
                                 raiser.rewriter.getF32FloatAttr(eps));
@@ -42,21 +32,10 @@ LogicalResult build(Raiser &raiser, NodeOp root, Value x, Value gamma, Value bet
 }
 
 LogicalResult raiseOperator(Raiser &raiser, NodeOp node) {
-  Value x = node.getInput(0);
-  Value gamma = node.getInput(1);
-  if (!x || !gamma) {
-    return raiser.rewriter.notifyMatchFailure(node, "input or scale is absent");
+  if (failed(checkNormNode(raiser, node))) {
+    return failure();
   }
-  int64_t axis = node.getInt("axis", -1);
-  if (axis != -1 && axis != raiser.rank(x) - 1) {
-    return raiser.rewriter.notifyMatchFailure(node, "normalises over more than the last axis");
-  }
-  for (Value statistic : node.getResults().drop_front()) {
-    if (!statistic.use_empty()) {
-      return raiser.rewriter.notifyMatchFailure(node, "its mean or deviation output is used");
-    }
-  }
-  return build(raiser, node, x, gamma, node.getInput(2), node.getFloat("epsilon", 1e-5));
+  return build(raiser, node, node.getInput(0), node.getInput(1), node.getInput(2), node.getFloat("epsilon", 1e-5));
 }
 
 /// com.microsoft SkipLayerNormalization(input, skip, gamma, beta, bias): layer_norm(input + skip + bias).

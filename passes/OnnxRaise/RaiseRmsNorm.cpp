@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/OnnxRaise/NormOperands.h"
 #include "passes/OnnxRaise/Passes.h"
-#include "passes/OnnxRaise/Raiser.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_ONNXRAISERMSNORM
@@ -21,13 +21,8 @@ namespace {
 
 LogicalResult build(Raiser &raiser, NodeOp root, Value x, Value gamma, double eps) {
   gamma = raiser.strip(gamma);
-  if (!raiser.ranked(x) || !raiser.ranked(gamma)) {
-    return raiser.rewriter.notifyMatchFailure(root, "an operand has no known rank");
-  }
-  const auto *dims = raiser.shape(gamma);
-  const auto *xDims = raiser.shape(x);
-  if (!dims || !xDims || dims->size() != 1 || xDims->empty() || dims->front() != xDims->back()) {
-    return raiser.rewriter.notifyMatchFailure(root, "scale is not a vector of the last axis");
+  if (failed(checkNormOperands(raiser, root, x, gamma, Value()))) {
+    return failure();
   }
   if (raiser.shapes.of(root.getResult(0)).elementType != raiser.shapes.of(x).elementType) {
     return raiser.rewriter.notifyMatchFailure(root, "the result has another element type than the input");
@@ -39,21 +34,10 @@ LogicalResult build(Raiser &raiser, NodeOp root, Value x, Value gamma, double ep
 }
 
 LogicalResult raiseOperator(Raiser &raiser, NodeOp node) {
-  Value x = node.getInput(0);
-  Value gamma = node.getInput(1);
-  if (!x || !gamma) {
-    return raiser.rewriter.notifyMatchFailure(node, "input or scale is absent");
+  if (failed(checkNormNode(raiser, node))) {
+    return failure();
   }
-  int64_t axis = node.getInt("axis", -1);
-  if (axis != -1 && axis != raiser.rank(x) - 1) {
-    return raiser.rewriter.notifyMatchFailure(node, "normalises over more than the last axis");
-  }
-  for (Value statistic : node.getResults().drop_front()) {
-    if (!statistic.use_empty()) {
-      return raiser.rewriter.notifyMatchFailure(node, "its deviation output is used");
-    }
-  }
-  return build(raiser, node, x, gamma, node.getFloat("epsilon", 1e-5));
+  return build(raiser, node, node.getInput(0), node.getInput(1), node.getFloat("epsilon", 1e-5));
 }
 
 /// eps where `value` is sqrt(mean(x^2) + eps), else nullopt.
