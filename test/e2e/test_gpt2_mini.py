@@ -44,6 +44,22 @@ def test_next_token_and_last_logits(graph, mode, cache, tmp_path):
     np.testing.assert_allclose(last[0, 0], outputs["prefill"]["logits"][0, -1], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("graph", ["gpt2_mini.onnx", "gpt2_mini_kv.onnx"])
+def test_capacity_of_the_states(graph, cache, tmp_path):
+    """--max-seq is a capacity of the session, also where the model is compiled on the way: one module serves all; a
+    prompt and its continuation that just fit are generated, a prompt that does not is refused."""
+    golden, report = GOLDEN[0], tmp_path / "report.json"
+    prompt = len(golden["ids"])
+    generate = [tool("kimi-run"), MINI / graph, "--prompt", golden["prompt"], "--ignore-eos", "--cache", cache]
+    run(*generate, "--tokens", 8, "--max-seq", prompt + 8, "--json", report)
+    assert json.loads(report.read_text())["tokens"] == golden["greedy_ids"][:8]
+    again = run(*generate, "--tokens", 2, "--max-seq", prompt + 16)
+    assert "compiling" not in again.stderr
+    refused = run(*generate, "--tokens", 2, "--max-seq", prompt - 1, check=False)
+    assert refused.returncode == 1
+    assert f"the prompt has {prompt} tokens; --max-seq allows {prompt - 1}" in refused.stderr
+
+
 @pytest.mark.parametrize("options", [["--no-next-token"], []], ids=["host", "module"])
 def test_greedy_choice_of_host_and_module(options, tmp_path):
     """The module's own choice and the sampler's, from the logits, are one."""

@@ -140,8 +140,7 @@ Status cacheKey(const std::string &model, const std::string &compiler, const Com
     return s;
   }
   std::string rest = std::string("kimi ") + kimi_version() + "\n" + identity(compiler) + options.cpu + "\n" +
-                     (options.reference ? "reference\n" : "") + std::to_string(options.maxSeq) + "\n" + options.target +
-                     "\n" + options.precision + "\n";
+                     (options.reference ? "reference\n" : "") + options.target + "\n" + options.precision + "\n";
   rest += options.cpu == "native" ? processor() : "";
   // The compiler may read small constants from these.
   for (const std::string &file : external) {
@@ -215,9 +214,6 @@ Status compileCached(const std::string &model, const std::string &cache, const C
   words.push_back("--precision=" + options.precision);
   if (options.reference) {
     words.push_back("--reference");
-  }
-  if (options.maxSeq > 0) {
-    words.push_back("--max-seq=" + std::to_string(options.maxSeq));
   }
   if (Status s = spawn(words)) {
     fs::remove(temporary, code);

@@ -18,7 +18,6 @@ namespace kimi::run {
 struct CompileOptions {
   std::string cpu = "native";
   bool reference = false;
-  int64_t maxSeq = 0; ///< 0: the compiler's own choice.
   std::string precision = "f32", target = "cpu";
 };
 
