@@ -28,12 +28,13 @@ def run_case(tool, case, cache):
                                 text=True, timeout=60, errors="replace")
     except subprocess.TimeoutExpired:
         return "crash", "timed out"
-    message = next((line for line in result.stderr.splitlines() if "error" in line), "") or result.stdout.strip()[-200:]
+    lines = result.stderr.splitlines() + result.stdout.splitlines()
+    message = next((line for line in lines if "error:" in line), "") or result.stdout.strip()[-200:]
     if result.returncode == 0:
         return "pass", ""
     if result.returncode == 3:
         return "mismatch", message
-    if result.returncode in (1, 2) and "error" in result.stderr:
+    if result.returncode in (1, 2) and ("error:" in message or "FAILED" in message) and "ended by signal" not in result.stdout:
         return "refused", message
     return "crash", f"exit {result.returncode}: {message or result.stderr[-300:]}"
 

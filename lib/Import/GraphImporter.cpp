@@ -122,6 +122,52 @@ void GraphImporter::addInitializers(const GraphProto &graph, Scope &scope) {
   }
 }
 
+void GraphImporter::setConstant(StringRef name, StringRef path) {
+  std::string what = "the constant of input '" + name.str() + "'";
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer) {
+    errors.report() << what << " cannot be read from '" << path << "': " << buffer.getError().message();
+    return;
+  }
+  StringRef bytes = (*buffer)->getBuffer();
+  auto tensor = std::make_unique<::onnx::TensorProto>();
+  if (bytes.size() > kMaxConstantFileBytes || !tensor->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    errors.report() << what << ": '" << path << "' is no TensorProto of at most " << kMaxConstantFileBytes << " bytes";
+  } else if (tensor->data_location() == ::onnx::TensorProto::EXTERNAL || tensor->has_segment()) {
+    errors.report() << what << ": '" << path << "' must hold its values itself";
+  } else {
+    constants[name] = std::move(tensor);
+  }
+}
+
+/// A constant takes the place of its input as an initializer does.
+void GraphImporter::addConstants(const GraphProto &graph, Scope &scope) {
+  llvm::StringSet<> used;
+  for (const ValueInfoProto &input : graph.input()) {
+    auto constant = constants.find(input.name());
+    if (constant == constants.end()) {
+      continue;
+    }
+    const ::onnx::TensorProto &tensor = *constant->second;
+    Type declared = tensors.valueType(input.type(), "input '" + input.name() + "'");
+    Type given = tensors.elementType(tensor.data_type(), "the constant of input '" + input.name() + "'");
+    auto shaped = dyn_cast_or_null<RankedTensorType>(declared);
+    if (declared && given && !isa<NoneType>(declared) &&
+        (cast<ShapedType>(declared).getElementType() != given ||
+         (shaped && failed(verifyCompatibleShape(shaped.getShape(),
+                                                 SmallVector<int64_t>(tensor.dims().begin(), tensor.dims().end())))))) {
+      errors.report() << "the constant of input '" << input.name() << "' does not fit its type, " << declared;
+    }
+    scope.initializers.try_emplace(input.name(), Pending{&tensor, nullptr});
+    used.insert(input.name());
+  }
+  for (const auto &entry : constants) {
+    if (!used.contains(entry.getKey())) {
+      errors.report() << "there is no input '" << entry.getKey() << "' to be a constant";
+    }
+  }
+}
+
 void GraphImporter::addTypes(const Values &values, Scope &scope) {
   for (const ValueInfoProto &value : values) {
     // A value_info without a type says nothing.
@@ -237,6 +283,7 @@ void GraphImporter::importMain(const GraphProto &graph) {
   mainScope = &scope;
   weightBuilder.setInsertionPoint(func);
   addInitializers(graph, scope);
+  addConstants(graph, scope);
   addTypes(graph.value_info(), scope);
   addTypes(graph.output(), scope);
   importInputs(graph, scope, func);

@@ -22,6 +22,9 @@ class GraphImporter {
 public:
   GraphImporter(ModelFile &file, mlir::ModuleOp module, ImportErrors &errors);
 
+  /// The graph's input `name` is the constant that `path` holds, a serialised TensorProto. Before run().
+  void setConstant(llvm::StringRef name, llvm::StringRef path);
+
   /// The whole model. Problems are reported, all of them; the module is usable only if there were none.
   void run();
 
@@ -71,6 +74,8 @@ private:
   bool readVersions();
   void readFunctions();
 
+  void addConstants(const ::onnx::GraphProto &graph, Scope &scope);
+
   // FunctionSizes.cpp: what inlining will make, known before it starts.
   uint64_t inlinedItems(const Nodes &nodes);
   uint64_t inlinedItems(const ::onnx::FunctionProto &function);
@@ -119,6 +124,8 @@ private:
   TensorImporter tensors;
   mlir::OpBuilder builder, weightBuilder;
 
+  /// Values of inputs that are given at compile time.
+  llvm::StringMap<std::unique_ptr<::onnx::TensorProto>> constants;
   Opsets modelOpsets;
   llvm::StringMap<const ::onnx::FunctionProto *> functions;
   llvm::DenseMap<const ::onnx::FunctionProto *, Opsets> functionOpsets;

@@ -37,6 +37,8 @@ constexpr int kMaxRank = 64;
 constexpr int64_t kMaxElements = int64_t(1) << 56;
 /// Sparse tensors are made dense up to this size.
 constexpr uint64_t kMaxSparseBytes = uint64_t(64) << 20;
+/// Of a file that holds the constant of an input.
+constexpr uint64_t kMaxConstantFileBytes = uint64_t(64) << 20;
 
 } // namespace kimi
 

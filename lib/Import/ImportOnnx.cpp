@@ -26,7 +26,11 @@ FailureOr<OwningOpRef<ModuleOp>> kimi::importOnnx(StringRef path, MLIRContext *c
     return failure();
   }
   OwningOpRef<ModuleOp> module = ModuleOp::create(NameLoc::get(StringAttr::get(context, file->name())));
-  GraphImporter(*file, *module, errors).run();
+  GraphImporter importer(*file, *module, errors);
+  for (const auto &[name, constant] : options.constants) {
+    importer.setConstant(name, constant);
+  }
+  importer.run();
   if (failed(errors.finish()) || (options.verify && failed(verify(*module)))) {
     return failure();
   }

@@ -9,6 +9,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include <string>
+#include <vector>
 
 namespace kimi {
 
@@ -17,6 +19,9 @@ struct ImportOptions {
   unsigned maxErrors = 50;
   /// Run the MLIR verifier on the result.
   bool verify = true;
+  /// Inputs of the graph that are constants instead: their names, and the files (serialised TensorProtos) that hold
+  /// their values.
+  std::vector<std::pair<std::string, std::string>> constants;
 };
 
 /// Reads `path` into a module (see docs of the onnx dialect for its form): `kimi.weight` symbols and one

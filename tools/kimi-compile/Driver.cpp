@@ -114,6 +114,12 @@ static std::string hashSource(const CompileOptions &options) {
   }
   hash.update(options.reference ? "reference" : "kernels");
   hash.update(options.precision);
+  for (const auto &[name, file] : options.constants) {
+    hash.update(name);
+    if (auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/false, /*RequiresNullTerminator=*/false)) {
+      hash.update((*buffer)->getBuffer());
+    }
+  }
   hash.update(options.target);
   hash.update(options.gpuSchedules);
   hash.update(options.deriveDecode ? (options.nextToken ? "tokens" : "entries") : "main");
@@ -230,7 +236,9 @@ LogicalResult kimi::compile(const CompileOptions &options) {
 
   Progress progress;
   progress.show("import");
-  FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.input, &context);
+  ImportOptions importOptions;
+  importOptions.constants = options.constants;
+  FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.input, &context, importOptions);
   if (failed(imported)) {
     return failure();
   }

@@ -9,6 +9,8 @@
 
 #include "mlir/Support/LLVM.h"
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace kimi {
 
@@ -44,6 +46,8 @@ struct CompileOptions {
   bool nextToken = true;
   /// Put the bytes of external weights into the module.
   bool bake = false;
+  /// Inputs that are constants: names, and files of serialised TensorProtos.
+  std::vector<std::pair<std::string, std::string>> constants;
   /// Only this kernel in the output of tile, llvm, asm, ptx and sass-info; empty: all.
   std::string kernel;
 };

@@ -54,6 +54,9 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
       cl::desc("NVIDIA's assembler, for cuda (default: $KIMI_PTXAS, the search path, $CUDA_HOME/bin, $CUDA_PATH/bin, "
                "/usr/local/cuda/bin); none: the module holds PTX only, which the driver compiles when it is loaded"),
       cl::value_desc("file"), cl::cat(category));
+  static cl::list<std::string> constants(
+      "constant", cl::desc("Take an input of the graph as the constant that the file, a serialised TensorProto, holds"),
+      cl::value_desc("input=file.pb"), cl::cat(category));
   static cl::opt<bool> reference(
       "reference", cl::desc("Plain fp32 loops, no fusion and no schedules: slow and obvious"), cl::cat(category));
   static cl::opt<bool> noDecode("no-derive-decode", cl::desc("Only the graph's own entry, no prefill and decode"),
@@ -121,6 +124,14 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
     return std::nullopt;
   }
   CompileOptions options;
+  for (llvm::StringRef constant : constants) {
+    auto [name, file] = constant.split('=');
+    if (name.empty() || file.empty()) {
+      llvm::errs() << "kimi-compile: error: --constant=" << constant << " is not of the form input=file.pb\n";
+      return std::nullopt;
+    }
+    options.constants.emplace_back(name, file);
+  }
   options.input = input;
   options.output = output;
   options.emit = emit;

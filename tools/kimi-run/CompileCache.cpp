@@ -142,6 +142,14 @@ Status cacheKey(const std::string &model, const std::string &compiler, const Com
   std::string rest = std::string("kimi ") + kimi_version() + "\n" + identity(compiler) + options.cpu + "\n" +
                      (options.reference ? "reference\n" : "") + options.target + "\n" + options.precision + "\n";
   rest += options.cpu == "native" ? processor() : "";
+  for (const auto &[input, file] : options.constants) {
+    std::set<std::string> none;
+    uint64_t bytes = 0, contents = 0;
+    if (Status s = hashFile(file, contents, bytes, none)) {
+      return s;
+    }
+    rest += input + "=" + std::to_string(contents) + "\n";
+  }
   // The compiler may read small constants from these.
   for (const std::string &file : external) {
     rest += identity(fs::path(model).parent_path() / file);
@@ -154,8 +162,9 @@ Status cacheKey(const std::string &model, const std::string &compiler, const Com
   return {};
 }
 
-/// Runs a program and waits; its stdout goes to our stderr, because stdout is for data.
-static Status spawn(const std::vector<std::string> &words) {
+/// Runs a program and waits; its stdout goes to our stderr, because stdout is for data. With `quiet` both go into the
+/// message of an error.
+static Status spawn(const std::vector<std::string> &words, bool quiet) {
   std::vector<char *> argv;
   for (const std::string &word : words) {
     argv.push_back(const_cast<char *>(word.c_str()));
@@ -163,6 +172,10 @@ static Status spawn(const std::vector<std::string> &words) {
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
+  int said = quiet ? memfd_create("kimi-compile", MFD_CLOEXEC) : -1;
+  if (said >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, said, STDERR_FILENO);
+  }
   posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   pid_t child = 0;
   int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
@@ -176,13 +189,20 @@ static Status spawn(const std::vector<std::string> &words) {
       return {KIMI_RUNTIME_ERROR, words[0] + ": lost track of it: " + std::strerror(errno)};
     }
   }
+  std::string messages;
+  if (said >= 0) {
+    char buffer[4096];
+    for (ssize_t n; (n = pread(said, buffer, sizeof(buffer), static_cast<off_t>(messages.size()))) > 0;) {
+      messages.append(buffer, static_cast<size_t>(n));
+    }
+    ::close(said);
+  }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
     return {};
   }
-  return {KIMI_RUNTIME_ERROR,
-          WIFSIGNALED(status)
-              ? "kimi-compile was ended by signal " + std::to_string(WTERMSIG(status))
-              : "kimi-compile failed with status " + std::to_string(WEXITSTATUS(status)) + "; its message is above"};
+  std::string ended = WIFSIGNALED(status) ? "kimi-compile was ended by signal " + std::to_string(WTERMSIG(status))
+                                          : "kimi-compile failed with status " + std::to_string(WEXITSTATUS(status));
+  return {KIMI_RUNTIME_ERROR, ended + (quiet ? ":\n" + messages : WIFSIGNALED(status) ? "" : "; its message is above")};
 }
 
 Status compileCached(const std::string &model, const std::string &cache, const CompileOptions &options,
@@ -203,7 +223,9 @@ Status compileCached(const std::string &model, const std::string &cache, const C
   if (fs::is_regular_file(target, code)) {
     return {};
   }
-  log << "kimi-run: compiling " << model << std::endl;
+  if (!options.quiet) {
+    log << "kimi-run: compiling " << model << std::endl;
+  }
   std::string temporary = (fs::path(folder) / (key + "." + std::to_string(getpid()) + ".tmp.kmod")).string();
   // A model whose name begins with a dash is a path all the same.
   std::string source = !model.empty() && model[0] == '-' ? "./" + model : model;
@@ -215,7 +237,10 @@ Status compileCached(const std::string &model, const std::string &cache, const C
   if (options.reference) {
     words.push_back("--reference");
   }
-  if (Status s = spawn(words)) {
+  for (const auto &[input, file] : options.constants) {
+    words.push_back("--constant=" + input + "=" + file);
+  }
+  if (Status s = spawn(words, options.quiet)) {
     fs::remove(temporary, code);
     return {s.code(), model + ": " + s.message()};
   }

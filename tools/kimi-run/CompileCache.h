@@ -19,6 +19,10 @@ struct CompileOptions {
   std::string cpu = "native";
   bool reference = false;
   std::string precision = "f32", target = "cpu";
+  /// Inputs that are constants: names, and files of TensorProtos.
+  std::vector<std::pair<std::string, std::string>> constants;
+  /// What the compiler prints goes into the error instead of to stderr.
+  bool quiet = false;
 };
 
 /// The compiler that belongs to this executable: beside it (installed), or in the sibling folder of the build tree.

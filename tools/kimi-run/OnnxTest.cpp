@@ -39,15 +39,22 @@ static std::map<int64_t, std::string> numbered(const std::string &folder, const 
   return out;
 }
 
-/// Reads the files of one side into the order of its ports; `given` says which ports a file was there for.
+using Constants = std::vector<std::pair<std::string, std::string>>;
+
+/// Reads the files of one side into the order of its ports; `given` says which ports a file was there for. Files of
+/// `constants` belong to no port: they are in the module.
 static Status readSide(const std::string &folder, const std::string &prefix, const std::vector<kimi_port> &ports,
-                       std::vector<HostTensor> &tensors, std::vector<bool> &given) {
+                       const Constants &constants, std::vector<HostTensor> &tensors, std::vector<bool> &given) {
   tensors.clear();
   tensors.resize(ports.size());
   given.assign(ports.size(), false);
   for (const auto &[number, path] : numbered(folder, prefix, ".pb")) {
     std::string name;
     HostTensor tensor;
+    auto isThis = [&path = path](const auto &constant) { return constant.second == path; };
+    if (std::any_of(constants.begin(), constants.end(), isThis)) {
+      continue;
+    }
     if (Status s = readTensorProto(path, name, tensor)) {
       return s;
     }
@@ -66,6 +73,22 @@ static Status readSide(const std::string &folder, const std::string &prefix, con
   return {};
 }
 
+/// The inputs of a set that may be what a graph's shapes follow from: named, integers or truth values, of one axis at
+/// most, few.
+static Constants shapeInputs(const std::string &folder) {
+  constexpr int64_t most = 1024;
+  Constants found;
+  for (const auto &[number, path] : numbered(folder, "input_", ".pb")) {
+    std::string name;
+    HostTensor tensor;
+    if (!readTensorProto(path, name, tensor) && !name.empty() && name.find('=') == std::string::npos &&
+        tensor.dims.size() <= 1 && tensor.count() <= most && !isFloat(tensor.dtype)) {
+      found.emplace_back(name, path);
+    }
+  }
+  return found;
+}
+
 namespace {
 struct SetResult {
   bool equal = true;
@@ -78,13 +101,13 @@ static Status runSet(Model &model, const Entry &entry, const std::string &folder
                      SetResult &result) {
   std::vector<HostTensor> inputs, wanted, outputs;
   std::vector<bool> given;
-  if (Status s = readSide(folder, "input_", entry.inputs, inputs, given)) {
+  if (Status s = readSide(folder, "input_", entry.inputs, options.constants, inputs, given)) {
     return s;
   }
   if (auto missing = std::find(given.begin(), given.end(), false); missing != given.end()) {
     return {KIMI_NOT_FOUND, folder + ": no value for input '" + entry.inputs[missing - given.begin()].name + "'"};
   }
-  if (Status s = readSide(folder, "output_", entry.outputs, wanted, given)) {
+  if (Status s = readSide(folder, "output_", entry.outputs, {}, wanted, given)) {
     return s;
   }
   if (std::find(given.begin(), given.end(), true) == given.end() && !entry.outputs.empty()) {
@@ -122,42 +145,33 @@ public:
       : options(options), open(open), data(data), out(options.json == "-" ? log : data), log(log) {}
 
   void runFolder(const std::string &folder) {
-    std::unique_ptr<Model> model;
-    const Entry *entry = nullptr;
     std::map<int64_t, std::string> sets = numbered(folder, "test_data_set_", "");
     if (sets.empty()) {
       return broken(folder, "holds no test_data_set_*");
     }
     Options one = options;
     one.model = options.testModule.empty() ? (fs::path(folder) / "model.onnx").string() : options.testModule;
-    if (Status s = open(one, log, model)) {
-      return broken(folder, s.message());
-    }
-    if (Status s = selectEntry(*model, "", entry)) {
-      return broken(folder, s.message());
-    }
-    if (Status s = model->open(sessionOptions(options))) {
-      return broken(folder, s.message());
-    }
+    one.quietCompiler = true;
+    Opened opened;
+    Status general = openModule(one, opened);
     for (const auto &set : sets) {
-      SetResult result;
-      if (Status s = runSet(*model, *entry, set.second, options, result)) {
+      if (!general) {
+        runOneSet(opened, one, set.second);
+        continue;
+      }
+      // Shapes that follow from the values of inputs are known where the values are.
+      Options known = one;
+      known.constants = options.testModule.empty() ? shapeInputs(set.second) : Constants();
+      if (known.constants.empty()) {
+        broken(set.second, general.message());
+        continue;
+      }
+      Opened special;
+      if (Status s = openModule(known, special)) {
         broken(set.second, s.message());
         continue;
       }
-      char line[96];
-      std::snprintf(line, sizeof(line), "max abs %.3g, max rel %.3g, norm %.3g", result.maxAbsolute, result.maxRelative,
-                    result.relativeNorm);
-      out << set.second << ": " << (result.equal ? "passed, " : "FAILED, ") << line
-          << (result.equal ? "" : "; " + result.why) << std::endl;
-      ++(result.equal ? passed : failed);
-      mismatch |= !result.equal;
-      json.push_back({{"set", set.second},
-                      {"passed", result.equal},
-                      {"max_abs", result.maxAbsolute},
-                      {"max_rel", result.maxRelative},
-                      {"rnorm", result.relativeNorm},
-                      {"why", result.why}});
+      runOneSet(special, known, set.second);
     }
   }
 
@@ -171,6 +185,48 @@ public:
   }
 
 private:
+  struct Opened {
+    std::unique_ptr<Model> model;
+    const Entry *entry = nullptr;
+  };
+
+  Status openModule(const Options &one, Opened &opened) {
+    if (Status s = open(one, log, opened.model)) {
+      return s;
+    }
+    if (Status s = selectEntry(*opened.model, "", opened.entry)) {
+      return s;
+    }
+    return opened.model->open(sessionOptions(one));
+  }
+
+  void runOneSet(Opened &opened, const Options &one, const std::string &set) {
+    SetResult result;
+    if (Status s = runSet(*opened.model, *opened.entry, set, one, result)) {
+      return broken(set, s.message());
+    }
+    char line[96];
+    std::snprintf(line, sizeof(line), "max abs %.3g, max rel %.3g, norm %.3g", result.maxAbsolute, result.maxRelative,
+                  result.relativeNorm);
+    Json names = Json::array();
+    std::string text;
+    for (const auto &[name, file] : one.constants) {
+      names.push_back(name);
+      text += (text.empty() ? "; compiled for this value of '" : "', '") + name;
+    }
+    out << set << ": " << (result.equal ? "passed, " : "FAILED, ") << line << text << (text.empty() ? "" : "'")
+        << (result.equal ? "" : "; " + result.why) << std::endl;
+    ++(result.equal ? passed : failed);
+    mismatch |= !result.equal;
+    json.push_back({{"set", set},
+                    {"passed", result.equal},
+                    {"max_abs", result.maxAbsolute},
+                    {"max_rel", result.maxRelative},
+                    {"rnorm", result.relativeNorm},
+                    {"constants", names},
+                    {"why", result.why}});
+  }
+
   void broken(const std::string &where, const std::string &why) {
     out << where << ": FAILED, " << why << std::endl;
     json.push_back({{"set", where}, {"passed", false}, {"why", why}});

@@ -49,7 +49,8 @@ Status openModel(const Options &options, std::ostream &log, std::unique_ptr<Mode
   std::string extension = std::filesystem::path(options.model).extension().string();
   std::string module = options.model, weights = options.weights;
   if (extension == ".onnx") {
-    CompileOptions compile{options.cpu, options.reference, options.precision, "cpu"};
+    CompileOptions compile{options.cpu, options.reference, options.precision,
+                           "cpu",       options.constants, options.quietCompiler};
     if (Status s = targetOf(options.device, compile.target)) {
       return s;
     }

@@ -11,6 +11,7 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kimi::run {
@@ -23,6 +24,9 @@ struct Options {
   std::string model; ///< A .kmod or an .onnx.
   std::vector<std::string> onnxTests;
   std::string testModule; ///< Compiled already, for the only folder of onnxTests.
+  /// Inputs of an .onnx that are constants when it is compiled: names, and files of TensorProtos.
+  std::vector<std::pair<std::string, std::string>> constants;
+  bool quietCompiler = false; ///< What the compiler prints goes into the error.
 
   // Text.
   std::optional<std::string> prompt;

@@ -27,7 +27,10 @@ protected:
   }
   void TearDown() override { fs::remove_all(folder); }
 
-  void write(const char *name, const char *text) { std::ofstream(folder / name) << text; }
+  std::string write(const char *name, const char *text) {
+    std::ofstream(folder / name) << text;
+    return (folder / name).string();
+  }
   std::string key(const CompileOptions &options = {}) {
     std::string key;
     kimi::Status s = cacheKey((folder / "model.onnx").string(), (folder / "compiler").string(), options, key);
@@ -41,12 +44,16 @@ protected:
 TEST_F(CompileCache, KeyFollowsWhatMatters) {
   std::string first = key();
   EXPECT_EQ(first, key());
-  CompileOptions reference, cpu, narrow;
+  CompileOptions reference, cpu, special, other, narrow;
   reference.reference = true;
   cpu.cpu = "x86-64-v3";
+  special.constants = {{"axes", write("axes.pb", "1")}};
+  other.constants = {{"axes", write("other.pb", "2")}};
   narrow.precision = "bf16";
   EXPECT_NE(first, key(reference));
   EXPECT_NE(first, key(cpu));
+  EXPECT_NE(first, key(special));
+  EXPECT_NE(key(special), key(other));
   EXPECT_NE(first, key(narrow));
   write("model.onnx", "grapH");
   EXPECT_NE(first, key());
