@@ -91,11 +91,15 @@ def Kimi_StateViewOp : Kimi_Op<"state_view", [Pure]> {
     the result, in order (the batch, and the rows of the growing axis). Reads what the dispatches before its users wrote.
     Built by --kimi-outline-generic.
 
+    - [V1] the result has the state's elements, and its shape but for the axis that grows
+    - [V2] `sizes` has one extent for each dynamic dim of the result
+
     Example: `%k = kimi.state_view %cache sizes(%b, %len) : !kimi.state<tensor<?x12x?x64xf32>, 2> -> tensor<?x12x?x64xf32>`
   }];
   let arguments = (ins Kimi_StateType:$state, Variadic<Index>:$sizes);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$state (`sizes` `(` $sizes^ `)`)? attr-dict `:` type($state) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 #endif // KIMI_DIALECTS_KIMI_KIMIKERNELOPS

@@ -92,7 +92,7 @@ def Kimi_EmbeddingOp : Kimi_Op<"embedding", [Pure, DeclareOpInterfaceMethods<Rei
   let hasVerifier = 1;
 }
 
-def Kimi_YieldOp : Kimi_Op<"yield", [Pure, Terminator]> {
+def Kimi_YieldOp : Kimi_Op<"yield", [Pure, Terminator, ParentOneOf<["FusedLinearOp", "LoopsOp"]>]> {
   let summary = "the value of a region";
   let description = [{ Ends the regions of `kimi.fused_linear` and `kimi.loops`. Example: `kimi.yield %0 : f32`. }];
   let arguments = (ins Variadic<AnyType>:$values);

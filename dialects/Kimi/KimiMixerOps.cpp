@@ -35,6 +35,33 @@ LogicalResult StateLengthOp::verify() {
   return success();
 }
 
+/// Whether `type` has the extents of the state but for the axis that grows.
+static bool fitsState(RankedTensorType type, StateType state) {
+  RankedTensorType shape = state.getShape();
+  if (type.getRank() != shape.getRank()) {
+    return false;
+  }
+  for (int64_t i = 0; i < type.getRank(); ++i) {
+    if (i != state.getGrows() && !compatible(type.getDimSize(i), shape.getDimSize(i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+LogicalResult StateViewOp::verify() {
+  StateType state = getState().getType();
+  RankedTensorType result = tensorType(getResult());
+  if (result.getElementType() != state.getShape().getElementType() || !fitsState(result, state)) {
+    return emitOpError("[V1] gives ") << result << ", which is no view of a state of " << state.getShape();
+  }
+  if (static_cast<int64_t>(getSizes().size()) != result.getNumDynamicDims()) {
+    return emitOpError("[V2] has ") << getSizes().size() << " sizes, but the result has " << result.getNumDynamicDims()
+                                    << " dynamic dims";
+  }
+  return success();
+}
+
 LogicalResult CacheAppendOp::verify() {
   StateType state = getState().getType();
   RankedTensorType shape = state.getShape(), rows = tensorType(getRows()), result = tensorType(getResult());
@@ -45,23 +72,12 @@ LogicalResult CacheAppendOp::verify() {
     return emitOpError("[C2] has rows of ") << rows.getElementType() << " and a result of " << result.getElementType()
                                             << ", but the state holds " << shape.getElementType();
   }
-  auto fits = [&](RankedTensorType type) {
-    if (type.getRank() != shape.getRank()) {
-      return false;
-    }
-    for (int64_t i = 0; i < type.getRank(); ++i) {
-      if (i != state.getGrows() && !compatible(type.getDimSize(i), shape.getDimSize(i))) {
-        return false;
-      }
-    }
-    return true;
-  };
-  if (!fits(rows)) {
+  if (!fitsState(rows, state)) {
     return emitOpError("[C3] has rows of shape ")
            << text(rows.getShape()) << ", which differ from the state's " << text(shape.getShape())
            << " on more than axis " << state.getGrows();
   }
-  if (!fits(result)) {
+  if (!fitsState(result, state)) {
     return emitOpError("[C4] has a result of shape ")
            << text(result.getShape()) << ", which differs from the state's " << text(shape.getShape())
            << " on more than axis " << state.getGrows();

@@ -524,3 +524,34 @@ func.func @f(%l: tensor<2x5xf32>) {
   %0 = kimi.greedy_token %l : tensor<2x5xf32> -> tensor<2xi8>
   return
 }
+
+// -----
+
+func.func @f(%s: !kimi.state<tensor<?x4x?x64xf32>, 2>, %n: index) {
+  // expected-error @below {{[V1] gives 'tensor<?x4x?x32xf32>', which is no view of a state of 'tensor<?x4x?x64xf32>'}}
+  %0 = kimi.state_view %s sizes(%n, %n) : !kimi.state<tensor<?x4x?x64xf32>, 2> -> tensor<?x4x?x32xf32>
+  return
+}
+
+// -----
+
+func.func @f(%s: !kimi.state<tensor<?x4x?x64xf32>, 2>, %n: index) {
+  // expected-error @below {{[V1] gives 'tensor<?x4x?x64xf16>', which is no view of a state of 'tensor<?x4x?x64xf32>'}}
+  %0 = kimi.state_view %s sizes(%n, %n) : !kimi.state<tensor<?x4x?x64xf32>, 2> -> tensor<?x4x?x64xf16>
+  return
+}
+
+// -----
+
+func.func @f(%s: !kimi.state<tensor<?x4x?x64xf32>, 2>, %n: index) {
+  // expected-error @below {{[V2] has 1 sizes, but the result has 2 dynamic dims}}
+  %0 = kimi.state_view %s sizes(%n) : !kimi.state<tensor<?x4x?x64xf32>, 2> -> tensor<?x4x?x64xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: f32) -> f32 {
+  // expected-error @below {{'kimi.yield' op expects parent op to be one of 'kimi.fused_linear, kimi.loops'}}
+  kimi.yield %x : f32
+}

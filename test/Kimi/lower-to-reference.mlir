@@ -139,6 +139,22 @@ func.func @embedding(%ids: tensor<?xi32>, %t: tensor<?x8xf16>) -> tensor<?x8xf16
   return %0 : tensor<?x8xf16>
 }
 
+// The greatest logit of each row, then the least index that has it; -1 where that is no finite number.
+// CHECK-LABEL: func @greedy_token
+// CHECK: iterator_types = ["parallel", "reduction"]
+// CHECK: arith.maximumf
+// CHECK: iterator_types = ["parallel", "reduction"]
+// CHECK: linalg.index 1
+// CHECK: arith.cmpf oeq
+// CHECK: arith.maximumf
+// CHECK: arith.cmpf olt
+// CHECK: arith.fptosi %{{.*}} : f32 to i64
+// CHECK-NOT: kimi.
+func.func @greedy_token(%l: tensor<?x50257xf32>) -> tensor<?xi64> {
+  %0 = kimi.greedy_token %l : tensor<?x50257xf32> -> tensor<?xi64>
+  return %0 : tensor<?xi64>
+}
+
 // What is no arithmetic stays.
 // CHECK-LABEL: func @stays
 // CHECK: kimi.pack_weight

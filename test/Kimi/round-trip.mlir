@@ -34,6 +34,17 @@ func.func @attention(%q: tensor<?x12x?x64xf16>, %k: tensor<?x4x?x64xf16>, %v: te
   return %b : tensor<?x12x?x32xf16>
 }
 
+// The buffer of a state, of dynamic and of fixed extents.
+// CHECK-LABEL: func @views
+func.func @views(%s: !kimi.state<tensor<?x4x?x64xf32>, 2>, %n: index)
+    -> (tensor<?x4x?x64xf32>, tensor<1x4x9x64xf32>) {
+  // CHECK: kimi.state_view %{{.*}} sizes(%{{.*}}, %{{.*}}) : <tensor<?x4x?x64xf32>, 2> -> tensor<?x4x?x64xf32>
+  %a = kimi.state_view %s sizes(%n, %n) : !kimi.state<tensor<?x4x?x64xf32>, 2> -> tensor<?x4x?x64xf32>
+  // CHECK: kimi.state_view %{{.*}} : <tensor<?x4x?x64xf32>, 2> -> tensor<1x4x9x64xf32>
+  %b = kimi.state_view %s : !kimi.state<tensor<?x4x?x64xf32>, 2> -> tensor<1x4x9x64xf32>
+  return %a, %b : tensor<?x4x?x64xf32>, tensor<1x4x9x64xf32>
+}
+
 // Nothing uses the appended rows: the append stays all the same.
 // CHECK-LABEL: func @state
 func.func @state(%s: !kimi.state<tensor<?x4x?x64xf32>, 2>, %rows: tensor<?x4x?x64xf32>) {

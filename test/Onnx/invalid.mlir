@@ -113,3 +113,11 @@ func.func private @d4(tensor<?xf32> {onnx.other = 1 : i64})
 // expected-error @+1 {{attribute 'onnx.other' is unknown to the onnx dialect (D4)}}
 module attributes {onnx.other = 1 : i64} {
 }
+
+// -----
+
+func.func @constant() {
+  // expected-error @+1 {{'onnx.constant' op failed to verify that all of {value, result} have same type}}
+  %0 = "onnx.constant"() <{value = dense<1> : tensor<2xi64>}> : () -> tensor<3xi64>
+  return
+}
