@@ -1,6 +1,7 @@
 """The trained mini GPT-2: greedy tokens and logits equal its golden file, with the cached graph and with the decode
 entry derived from the cacheless one."""
 import json
+import pathlib
 import shutil
 
 import numpy as np
@@ -80,6 +81,34 @@ def test_narrow_logits(index, precision, cache, tmp_path):
     logits = np.load(tmp_path / "out.npz")["logits"][0, -1]
     want = np.array(golden["logits_last_prompt_position"])
     assert np.linalg.norm(logits - want) <= 1e-2 * np.linalg.norm(want)
+
+
+def host_levels():
+    """The x86-64 levels that this processor has."""
+    info = pathlib.Path("/proc/cpuinfo")
+    flags = set(next((line for line in info.read_text().splitlines() if line.startswith("flags")), "").split()) if info.exists() else set()
+    levels = ["x86-64-v3"] if {"avx2", "bmi2", "fma", "f16c", "movbe"} <= flags else []
+    return levels + (["x86-64-v4"] if levels and {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags else [])
+
+
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3", "x86-64-v4"])
+def test_cpu_levels(cpu, tmp_path):
+    """Greedy tokens of each level that this processor has; a module for one that it lacks is refused when it is loaded."""
+    golden = GOLDEN[0]
+    run(tool("kimi-compile"), MINI / "gpt2_mini.onnx", "-o", tmp_path / "m.kmod", "--bake", f"--cpu={cpu}")
+    result = run(tool("kimi-run"), tmp_path / "m.kmod", "--tokenizer", MINI, "--prompt", golden["prompt"], "--tokens", 10,
+                 "--ignore-eos", "--json", tmp_path / "report.json", check=False)
+    if cpu != "native" and cpu not in host_levels():
+        assert result.returncode == 1 and cpu in result.stderr
+        return
+    assert result.returncode == 0, result.stderr
+    assert json.loads((tmp_path / "report.json").read_text())["tokens"] == golden["greedy_ids"][:10]
+    listing = run(tool("kimi-compile"), MINI / "gpt2_mini.onnx", "--emit=asm", f"--cpu={cpu}").stdout
+    assert "%ymm" in listing or "%zmm" in listing
+    if cpu == "x86-64-v3":
+        assert "%zmm" not in listing
+    if cpu == "x86-64-v4":
+        assert "%zmm" in listing
 
 
 @pytest.mark.parametrize("mode", [[], ["--reference"]], ids=["kernels", "reference"])
