@@ -149,3 +149,17 @@ LogicalResult MmaWaitOp::verify() {
   }
   return success();
 }
+
+static LogicalResult verifyTurn(Operation *op) {
+  Region *region = op->getParentRegion();
+  auto roles = op->getParentOfType<RolesOp>();
+  if (!roles || !roles.getConsumer().isAncestor(region)) {
+    return op->emitOpError(
+        "[W1] stands outside of consumers; warpgroups take turns in the consumer region of tile.roles");
+  }
+  return success();
+}
+
+LogicalResult TurnWaitOp::verify() { return verifyTurn(*this); }
+
+LogicalResult TurnPassOp::verify() { return verifyTurn(*this); }

@@ -180,4 +180,31 @@ def Tile_AsyncFenceOp : Tile_Op<"async_fence", [MemoryEffects<[MemRead, MemWrite
   let assemblyFormat = "attr-dict";
 }
 
+def Tile_TurnWaitOp : Tile_Op<"turn_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "wait for this warpgroup's turn";
+  let description = [{
+    The warpgroups of the consumers take turns in their order, the first one first: each waits for its turn, issues its
+    products and passes the turn on. So one computes on what its products gave while the matrix units work for another
+    (FlashAttention-3, arXiv:2407.08608, section 3.1). All of them run the op equally often, and a `tile.turn_pass` after
+    each.
+
+    Constraint: [W1] the op stands in the consumer region of a `tile.roles`.
+
+    Example: `tile.turn_wait`
+  }];
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tile_TurnPassOp : Tile_Op<"turn_pass", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "let the next warpgroup have its turn";
+  let description = [{
+    See `tile.turn_wait`. Constraint: [W1].
+
+    Example: `tile.turn_pass`
+  }];
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
 #endif // KIMI_DIALECTS_TILE_TILEASYNCOPS

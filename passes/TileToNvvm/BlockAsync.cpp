@@ -41,15 +41,27 @@ LogicalResult BlockLowering::lowerAsync(Operation *op) {
     storage = std::make_unique<Storage>(*this);
     async = std::make_unique<hopper::AsyncLowering>(kernel, *storage, e.thread());
   }
-  if (auto product = dyn_cast<tile::MmaAsyncOp>(op)) {
-    // Stages have barriers of their own; other tiles are written by the threads.
-    SmallVector<int64_t> reads;
+  // Stages have barriers of their own; other tiles are written by the threads.
+  SmallVector<int64_t> reads;
+  auto addReads = [&](tile::MmaAsyncOp product) {
     for (Value operand : {product.getA(), product.getB()}) {
       auto tile = tiles.find(operand);
       if (tile != tiles.end() && tile->second->type.getRank() == 2) {
         reads.append({tile->second->offset, tile->second->bytes});
       }
     }
+  };
+  if (auto product = dyn_cast<tile::MmaAsyncOp>(op)) {
+    addReads(product);
+  } else if (isa<tile::TurnWaitOp>(op)) {
+    // The warpgroups must not have to meet within a turn.
+    for (Operation *next = op->getNextNode(); next && !isa<tile::TurnPassOp>(next); next = next->getNextNode()) {
+      if (auto product = dyn_cast<tile::MmaAsyncOp>(next)) {
+        addReads(product);
+      }
+    }
+  }
+  if (!reads.empty()) {
     accessBytes(reads, {});
   }
   return async->lower(op);

@@ -94,13 +94,16 @@ void hopper::emitAsyncProxyFence(OpBuilder &b, Location loc) {
                              NVVM::SharedSpaceAttr::get(b.getContext(), NVVM::SharedSpace::shared_cta));
 }
 
-void hopper::emitNamedBarrier(OpBuilder &b, Location loc, int64_t id, int64_t threads) {
-  NVVM::BarrierOp::create(b, loc, TypeRange(), constant(b, loc, id), constant(b, loc, threads),
-                          NVVM::BarrierReductionAttr(), Value());
+void hopper::emitNamedBarrier(OpBuilder &b, Location loc, Value id, int64_t threads) {
+  NVVM::BarrierOp::create(b, loc, TypeRange(), id, constant(b, loc, threads), NVVM::BarrierReductionAttr(), Value());
 }
 
-void hopper::emitNamedBarrierArrive(OpBuilder &b, Location loc, int64_t id, int64_t threads) {
-  NVVM::BarrierArriveOp::create(b, loc, constant(b, loc, id), constant(b, loc, threads));
+void hopper::emitNamedBarrier(OpBuilder &b, Location loc, int64_t id, int64_t threads) {
+  emitNamedBarrier(b, loc, constant(b, loc, id), threads);
+}
+
+void hopper::emitNamedBarrierArrive(OpBuilder &b, Location loc, Value id, int64_t threads) {
+  NVVM::BarrierArriveOp::create(b, loc, id, constant(b, loc, threads));
 }
 
 void hopper::emitSetMaxRegisters(OpBuilder &b, Location loc, int64_t registers, bool increase) {

@@ -53,11 +53,12 @@ void emitTensorMapPrefetch(mlir::OpBuilder &b, mlir::Location loc, mlir::Value m
 
 /// Orders this thread's ordinary accesses to shared memory before later ones of the copy engine and of wgmma.
 void emitAsyncProxyFence(mlir::OpBuilder &b, mlir::Location loc);
-/// bar.sync id, threads: a barrier of a part of the block. id 1 to 15 (0 is the whole block's), threads a multiple
-/// of 32.
+/// bar.sync id, threads: a barrier of a part of the block. id (i32) 1 to 15 (0 is the whole block's), threads a
+/// multiple of 32.
+void emitNamedBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value id, int64_t threads);
 void emitNamedBarrier(mlir::OpBuilder &b, mlir::Location loc, int64_t id, int64_t threads);
 /// bar.arrive id, threads: arrives there without waiting.
-void emitNamedBarrierArrive(mlir::OpBuilder &b, mlir::Location loc, int64_t id, int64_t threads);
+void emitNamedBarrierArrive(mlir::OpBuilder &b, mlir::Location loc, mlir::Value id, int64_t threads);
 /// Changes the registers of this warpgroup's threads: a multiple of 8 in 24 to 256; all its warps must come by.
 void emitSetMaxRegisters(mlir::OpBuilder &b, mlir::Location loc, int64_t registers, bool increase);
 /// i1: true for one thread of the warp, which is converged here.

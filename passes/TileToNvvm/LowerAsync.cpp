@@ -20,6 +20,8 @@ using namespace kimi;
 using namespace kimi::hopper;
 
 constexpr int64_t kWarpGroup = 128, kWarp = 32;
+/// The named barrier of the first warpgroup's turn; those of the others follow.
+constexpr int64_t kFirstTurnBarrier = 2;
 
 static Value number(OpBuilder &b, Location loc, int64_t value) {
   return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(static_cast<int32_t>(value)));
@@ -42,7 +44,8 @@ AsyncLowering::AsyncLowering(tile::KernelOp kernel, TileStorage &storage, Value 
 
 bool AsyncLowering::handles(Operation *op) {
   return isa<tile::RolesOp, tile::RoleEndOp, tile::BarrierInitOp, tile::BarrierWaitOp, tile::BarrierArriveOp,
-             tile::BarrierExpectOp, tile::LoadAsyncOp, tile::MmaAsyncOp, tile::MmaWaitOp, tile::AsyncFenceOp>(op);
+             tile::BarrierExpectOp, tile::LoadAsyncOp, tile::MmaAsyncOp, tile::MmaWaitOp, tile::AsyncFenceOp,
+             tile::TurnWaitOp, tile::TurnPassOp>(op);
 }
 
 LogicalResult AsyncLowering::lower(Operation *op) {
@@ -76,6 +79,10 @@ LogicalResult AsyncLowering::lower(Operation *op) {
       })
       .Case([&](tile::MmaWaitOp wait) {
         lowerWait(wait);
+        return success();
+      })
+      .Case<tile::TurnWaitOp, tile::TurnPassOp>([&](Operation *turn) {
+        lowerTurn(turn, isa<tile::TurnWaitOp>(turn));
         return success();
       })
       .Case([&](tile::AsyncFenceOp) {
@@ -124,6 +131,14 @@ void AsyncLowering::lowerRoles(tile::RolesOp op) {
   Value group = arith::ShRUIOp::create(b, loc, thread, number(b, loc, 7));
   warpGroup = NVVM::ShflOp::create(b, loc, b.getI32Type(), number(b, loc, -1), group, number(b, loc, 0),
                                    number(b, loc, kWarp - 1), NVVM::ShflKind::idx, UnitAttr());
+  bool turns = op.getConsumer().walk([](tile::TurnWaitOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (turns) { // as if the last warpgroup had just had its turn: the first one is next
+    Value last =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warpGroup, number(b, loc, threads / kWarpGroup - 1));
+    auto branch = scf::IfOp::create(b, loc, last, /*withElseRegion=*/false);
+    OpBuilder inner = OpBuilder::atBlockBegin(branch.thenBlock());
+    emitNamedBarrierArrive(inner, loc, number(inner, loc, kFirstTurnBarrier), 2 * kWarpGroup);
+  }
   fill(roles.elseBlock(), op.getConsumer());
   if (cluster > 1) { // no block leaves while others may still write to it
     b.setInsertionPointAfter(roles);
@@ -342,6 +357,24 @@ void AsyncLowering::lowerWait(tile::MmaWaitOp op) {
       storePacked(b, loc, fragment, left.take_front(count));
     }
     left = left.drop_front(count);
+  }
+}
+
+void AsyncLowering::lowerTurn(Operation *op, bool waits) {
+  OpBuilder b(op);
+  Location loc = op->getLoc();
+  Value group = groupIndex(b, loc);
+  if (!waits) {
+    Value next = arith::AddIOp::create(b, loc, group, number(b, loc, 1));
+    Value wraps = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, next, number(b, loc, threads / kWarpGroup));
+    group = arith::SelectOp::create(b, loc, wraps, number(b, loc, 0), next);
+  }
+  // Two warpgroups come to it: the one whose turn it is, and the one before.
+  Value barrier = arith::AddIOp::create(b, loc, group, number(b, loc, kFirstTurnBarrier));
+  if (waits) {
+    emitNamedBarrier(b, loc, barrier, 2 * kWarpGroup);
+  } else {
+    emitNamedBarrierArrive(b, loc, barrier, 2 * kWarpGroup);
   }
 }
 

@@ -46,6 +46,8 @@ private:
   void lowerLoad(tile::LoadAsyncOp op);
   mlir::LogicalResult lowerProduct(tile::MmaAsyncOp op);
   void lowerWait(tile::MmaWaitOp op);
+  /// Waits at the named barrier of a warpgroup, or arrives at the next one's.
+  void lowerTurn(mlir::Operation *op, bool waits);
 
   /// Which warpgroup of the consumers this thread is in, i32.
   mlir::Value groupIndex(mlir::OpBuilder &b, mlir::Location loc);

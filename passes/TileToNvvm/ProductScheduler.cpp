@@ -197,10 +197,17 @@ bool ProductScheduler::visit(OpBuilder &b, Operation *op) {
     return false;
   }
   bool isFirst = done.empty() || llvm::none_of(done, [](Operation *other) { return isa<tile::MmaOp>(other); });
+  bool turns = isFirst && delayed && takesTurns;
+  if (turns) {
+    tile::TurnWaitOp::create(b, op->getLoc());
+  }
   issue(b, product);
   if (isFirst && delayed && previous) {
     awaitBuffers(b, delayed);
     issue(b, delayed);
+  }
+  if (turns) {
+    tile::TurnPassOp::create(b, op->getLoc());
   }
   if (continued && deferredPending) {
     tile::MmaWaitOp::create(b, op->getLoc(), 1, ValueRange());

@@ -312,6 +312,7 @@ private:
 
     OpBuilder b = OpBuilder::atBlockEnd(branch.thenBlock());
     ProductScheduler first(&pipeline, start, map);
+    first.takesTurns = plan.groups > 1;
     first.delay(delayed, std::nullopt);
     emitIteration(b, pipeline, first, lower);
     Position second = advance(b, pipeline, start);
@@ -323,6 +324,7 @@ private:
     ValueRange carried = loop.getRegionIterArgs();
     Position position{carried[0], carried[1]};
     ProductScheduler scheduler(&pipeline, position, map);
+    scheduler.takesTurns = plan.groups > 1;
     scheduler.delay(delayed, Position{carried[2], carried[3]});
     emitIteration(inner, pipeline, scheduler, loop.getInductionVar());
     Position next = advance(inner, pipeline, position);

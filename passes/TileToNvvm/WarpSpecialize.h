@@ -91,6 +91,8 @@ public:
                     mlir::Value any);
   /// i1: this is not the loop's first iteration (of a pipeline that defers).
   mlir::Value continued;
+  /// Warpgroups issue the products of an iteration (of a pipeline with a delayed one) one after the other.
+  bool takesTurns = false;
 
   /// The last product of a pipeline's computation if it can be issued an iteration later, behind the first product: the
   /// matrix units then have work while the threads turn that one's result into the next operand. Null where it cannot.

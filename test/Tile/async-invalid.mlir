@@ -207,3 +207,24 @@ tile.kernel @v1() attributes {tile.tensor_maps = [{}]} {
   %map = tile.tensor_map 1 : !llvm.ptr
   tile.return
 }
+
+// -----
+
+tile.kernel @w1_outside() {
+  // expected-error @+1 {{[W1] stands outside of consumers; warpgroups take turns in the consumer region of tile.roles}}
+  tile.turn_wait
+  tile.return
+}
+
+// -----
+
+tile.kernel @w1_producer() {
+  tile.roles registers [] producer {
+    // expected-error @+1 {{[W1] stands outside of consumers; warpgroups take turns in the consumer region of tile.roles}}
+    tile.turn_pass
+    tile.role_end
+  } consumer {
+    tile.role_end
+  }
+  tile.return
+}

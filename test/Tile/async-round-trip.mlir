@@ -36,6 +36,10 @@ tile.kernel @roles(%x: !x, %w: !x) attributes {tile.tensor_maps = [{}]} {
     tile.barrier_wait %full[%slot] parity %slot : !bars
     // CHECK: tile.async_fence
     tile.async_fence
+    // CHECK: tile.turn_wait
+    tile.turn_wait
+    // CHECK: tile.turn_pass
+    tile.turn_pass
     // CHECK: tile.mma_async %{{.*}}, %{{.*}}[%{{.*}}], %{{.*}}[%{{.*}}] : memref<128x256xf32
     tile.mma_async %acc, %a[%slot], %b[%slot] : !acc, !sa, !sb
     // CHECK: tile.mma_async %{{.*}}, %{{.*}}, %{{.*}}[%{{.*}}] : memref<128x256xf32

@@ -77,7 +77,11 @@ tile.kernel @product(%x: !x {tile.align = 16 : i64}, %w: !w {tile.align = 16 : i
 // Attention: keys K major, values with keys as rows, weights as the operand in registers.
 // PTX-LABEL: .visible .entry attention(
 // PTX: cp.async.bulk.tensor.4d
+// All warpgroups meet for the queries once, then they take turns, the first one first.
+// PTX: bar.arrive 2, 256;
 // PTX: fence.proxy.async.shared::cta
+// PTX: bar.sync 1, 256;
+// PTX: bar.sync %r{{[0-9]+}}, 256;
 // PTX-COUNT-4: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}} 1, 1, 1, 0, 0;
 // PTX-COUNT-8: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{.*}}, {{{.*}}}, {{.*}} 1, 1, 1, 1;
 // CHECK-DAG: Compiling entry function 'attention'

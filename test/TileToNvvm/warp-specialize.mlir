@@ -163,6 +163,60 @@ tile.kernel @attention(%q: !x, %k: !x {tile.align = 32 : i64}, %v: !x {tile.alig
 
 // -----
 
+!x = memref<?x64xbf16, strided<[64, 1], offset: ?>>
+!q = memref<128x64xbf16, #tile.space<shared>>
+!k = memref<64x64xbf16, #tile.space<shared>>
+!s = memref<128x64xf32, #tile.space<fragment>>
+!p = memref<128x64xbf16, #tile.space<fragment>>
+
+// Two warpgroups issue the products of an iteration one after the other: each exponentiates while the other multiplies.
+// CHECK-LABEL: tile.kernel @turns
+// CHECK: } consumer {
+// CHECK: scf.if
+// CHECK: tile.turn_wait
+// CHECK-NEXT: tile.mma_async
+// CHECK-NEXT: tile.turn_pass
+// CHECK: scf.for
+// CHECK: tile.turn_wait
+// CHECK-NEXT: tile.mma_async
+// CHECK-NEXT: tile.barrier_wait
+// CHECK-NEXT: tile.mma_async
+// CHECK-NEXT: tile.turn_pass
+// CHECK-NEXT: tile.mma_wait
+// CHECK-NOT: tile.turn
+tile.kernel @turns(%q: !x, %k: !x {tile.align = 32 : i64}, %v: !x {tile.align = 32 : i64}, %y: !x)
+    attributes {threads = 256 : i64, warp_specialized} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant 0.0 : f32
+  %n = memref.dim %k, %c0 : !x
+  %qs = tile.alloc : !q
+  %ks = tile.alloc : !k
+  %vs = tile.alloc : !k
+  %s = tile.alloc : !s
+  %p = tile.alloc : !p
+  %o = tile.alloc : !s
+  tile.load %qs from %q[%c0, %c0] dims [0, 1] : !x, !q
+  tile.fill %o, %zero : !s, f32
+  tile.pipeline %i = %c0 to %n step %c64 stages 2 buffers(%ks, %vs : !k, !k) {
+    tile.load %ks from %k[%i, %c0] dims [0, 1] : !x, !k
+    tile.load %vs from %v[%i, %c0] dims [0, 1] : !x, !k
+  } compute {
+    tile.fill %s, %zero : !s, f32
+    tile.mma %s, %qs, %ks transpose_b : !s, !q, !k
+    tile.map ins(%s : !s) outs(%p : !p) {
+    ^bb0(%e: f32):
+      %t = arith.truncf %e : f32 to bf16
+      tile.yield %t : bf16
+    }
+    tile.mma %o, %p, %vs : !s, !p, !k
+  }
+  tile.store %o to %y[%c0, %c0] dims [0, 1] : !s, !x
+  tile.return
+}
+
+// -----
+
 !x = memref<?x?xbf16, strided<[?, 1], offset: ?>>
 !t = memref<64x64xbf16, #tile.space<shared>>
 !acc = memref<64x64xf32, #tile.space<fragment>>
