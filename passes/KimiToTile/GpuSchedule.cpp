@@ -269,3 +269,33 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
   }
   return bytes() <= arch.sharedPerBlock ? std::optional(tile) : std::nullopt;
 }
+
+std::vector<AttentionChoice> kimi::chooseAttentionTiles(const GpuArch &arch, const AttentionShape &shape) {
+  constexpr int64_t kLongTokens = 4096; // the rows that a block of 192 computes in vain at both ends do not count
+  std::optional<AttentionTile> usual = chooseAttentionTile(arch, shape);
+  if (!usual) {
+    return {};
+  }
+  std::vector<AttentionChoice> choices;
+  if (usual->specialized && usual->queries == kAttentionRows) {
+    auto withGroups = [&](int64_t groups) {
+      AttentionTile tile = *usual;
+      tile.queries = 64 * groups;
+      tile.threads = 128 * groups;
+      int64_t steps = tile.stages * tile.keys * (shape.depth + shape.width);
+      tile.blocksPerSm = groups > 1 ? 1
+                                    : arch.blocksPerSm(2 * tile.threads, // the producer's, too
+                                                       (steps + tile.queries * shape.depth) * shape.elementSize,
+                                                       (shape.width + tile.keys) / 2);
+      return tile;
+    };
+    // Too few blocks for the device: smaller ones end sooner.
+    choices.push_back({withGroups(1), arch.multiprocessors, 0});
+    // Three warpgroups share what is fetched, as long as their accumulators fit.
+    if (std::max(shape.depth, shape.width) <= 64) {
+      choices.push_back({withGroups(3), std::nullopt, kLongTokens});
+    }
+  }
+  choices.push_back({*usual, std::nullopt, 0});
+  return choices;
+}

@@ -94,6 +94,20 @@ struct AttentionShape {
 std::optional<AttentionTile> chooseAttentionTile(const GpuArch &arch, const AttentionShape &shape,
                                                  std::optional<int64_t> rows = std::nullopt);
 
+/// A tile for many queries, and when it is the one to take.
+struct AttentionChoice {
+  AttentionTile tile;
+  std::optional<int64_t> mostBlocks; // of kAttentionRows queries of a head: as long as there are no more of them
+  int64_t leastTokens = 0;
+};
+
+/// Rows of the blocks that AttentionChoice::mostBlocks counts.
+constexpr int64_t kAttentionRows = 128;
+
+/// The tiles for many queries; the first whose conditions hold is taken, the last has none. Empty where
+/// chooseAttentionTile has none.
+std::vector<AttentionChoice> chooseAttentionTiles(const GpuArch &arch, const AttentionShape &shape);
+
 } // namespace kimi
 
 #endif // KIMI_PASSES_KIMITOTILE_GPUSCHEDULE_H

@@ -147,13 +147,37 @@ private:
       // The copy engine fetches from whole buffers: what a state holds has no extent of its own.
       AttentionShape copied = shape;
       copied.copyable = isCopyable(context, p);
-      AttentionTile plain = *chooseAttentionTile(arch, shape), special = *chooseAttentionTile(arch, copied);
-      if (special.specialized && p.keyAppend &&
-          failed(
-              add(special, AttentionRows::queries, "_fresh", SymbolicDim::eq(p.past, 0), AttentionPart::whole, true))) {
-        return failure();
+      std::vector<AttentionChoice> special = chooseAttentionTiles(arch, copied);
+      bool fresh = p.keyAppend && special.back().tile.specialized;
+      SymbolicDim isFresh = fresh ? SymbolicDim::eq(p.past, 0) : SymbolicDim(1);
+      for (const AttentionChoice &choice : special) {
+        if (p.keyAppend && !fresh) {
+          break;
+        }
+        SymbolicDim condition(1);
+        std::string suffix = fresh ? "_fresh" : "";
+        if (choice.mostBlocks) {
+          SymbolicDim blocks = q[0] * q[1] * SymbolicDim::ceilDiv(q[2], kAttentionRows);
+          condition = SymbolicDim::le(blocks, *choice.mostBlocks);
+        }
+        if (choice.leastTokens > 0) {
+          condition = condition * SymbolicDim::le(choice.leastTokens, q[2]);
+        }
+        if (&choice != &special.back()) {
+          suffix += "_r" + std::to_string(choice.tile.queries);
+        }
+        if (condition.is(0)) {
+          continue;
+        }
+        if (failed(
+                add(choice.tile, AttentionRows::queries, suffix, isFresh * condition, AttentionPart::whole, fresh))) {
+          return failure();
+        }
+        if (condition.is(1)) {
+          break;
+        }
       }
-      if (failed(add(p.keyAppend ? plain : special, AttentionRows::queries, "", SymbolicDim(1)))) {
+      if (p.keyAppend && failed(add(*chooseAttentionTile(arch, shape), AttentionRows::queries, "", SymbolicDim(1)))) {
         return failure();
       }
     }

@@ -81,14 +81,15 @@ func.func @shared_append(%q: tensor<1x2x1x64xf32>, %k: tensor<1x2x1x64xf32>,
 
 // -----
 
-// A step of many tokens: on 90a the first one has a kernel of its own, fed by the copy engine from whole buffers.
-// WGMMA: tile.kernel @attention_d64_bf16_causal_append_fresh({{.*}}threads = 256 : i64, warp_specialized}
+// A step of many tokens: on 90a the first one has a kernel of its own, fed by the copy engine from whole buffers; of 64
+// rows, since there are few blocks.
+// WGMMA: tile.kernel @attention_d64_bf16_causal_append_fresh_r64({{.*}}threads = 128 : i64, warp_specialized}
 // WGMMA: tile.pipeline
-// WGMMA: tile.mma {{.*}} transpose_b : memref<128x128xf32{{.*}}, memref<128x64xbf16{{.*}}, memref<128x64xbf16
+// WGMMA: tile.mma {{.*}} transpose_b : memref<64x128xf32{{.*}}, memref<64x64xbf16{{.*}}, memref<128x64xbf16
 // WGMMA-NOT: tile.pipeline
 // WGMMA: tile.kernel @attention_d64_bf16_causal_append({{.*}}threads = 256 : i64}
 // WGMMA-LABEL: func.func @prefill
-// WGMMA: kimi.dispatch [@attention_d64_bf16_causal_append_fresh, @attention_d64_bf16_causal_append] guards(
+// WGMMA: kimi.dispatch [@attention_d64_bf16_causal_append_fresh_r64, @attention_d64_bf16_causal_append] guards(
 // CHECK-LABEL: func.func @prefill
 // CHECK: kimi.dispatch [@attention_d64_bf16_causal_append] grid
 func.func @prefill(%q: tensor<1x12x100x64xbf16>, %k: tensor<1x12x100x64xbf16>, %v: tensor<1x12x100x64xbf16>,
@@ -98,6 +99,23 @@ func.func @prefill(%q: tensor<1x12x100x64xbf16>, %k: tensor<1x12x100x64xbf16>, %
   %va = kimi.cache_append %vs, %v at %past : !kimi.state<tensor<?x12x?x64xbf16>, 2>, tensor<1x12x100x64xbf16> -> tensor<1x12x?x64xbf16>
   %o = kimi.attention %q, %ka, %va causal scale 0.125 : tensor<1x12x100x64xbf16>, tensor<1x12x?x64xbf16>, tensor<1x12x?x64xbf16> -> tensor<1x12x100x64xbf16>
   return %o : tensor<1x12x100x64xbf16>
+}
+
+// -----
+
+// Where the number of blocks shows when it runs, the rows of a block are chosen by it: one, two or three warpgroups. Wider
+// heads leave no registers for three.
+// WGMMA: tile.kernel @attention_d64_bf16_causal_r64({{.*}}threads = 128 : i64
+// WGMMA: tile.kernel @attention_d64_bf16_causal_r192({{.*}}threads = 384 : i64
+// WGMMA: tile.kernel @attention_d64_bf16_causal({{.*}}threads = 256 : i64
+// WGMMA-LABEL: func.func @rows
+// WGMMA: kimi.dispatch [{{.*}}, @attention_d64_bf16_causal_r64, @attention_d64_bf16_causal_r192, @attention_d64_bf16_causal] guards(
+// WGMMA: kimi.dispatch [{{.*}}, @attention_d128_bf16_causal_r64, @attention_d128_bf16_causal] guards(
+func.func @rows(%q: tensor<?x12x?x64xbf16>, %k: tensor<?x12x?x64xbf16>, %v: tensor<?x12x?x64xbf16>,
+                %r: tensor<?x12x?x128xbf16>, %l: tensor<?x12x?x128xbf16>, %w: tensor<?x12x?x128xbf16>) -> (tensor<?x12x?x64xbf16>, tensor<?x12x?x128xbf16>) {
+  %o = kimi.attention %q, %k, %v causal scale 0.125 : tensor<?x12x?x64xbf16>, tensor<?x12x?x64xbf16>, tensor<?x12x?x64xbf16> -> tensor<?x12x?x64xbf16>
+  %p = kimi.attention %r, %l, %w causal scale 0.125 : tensor<?x12x?x128xbf16>, tensor<?x12x?x128xbf16>, tensor<?x12x?x128xbf16> -> tensor<?x12x?x128xbf16>
+  return %o, %p : tensor<?x12x?x64xbf16>, tensor<?x12x?x128xbf16>
 }
 
 // -----
