@@ -46,16 +46,20 @@ FailureOr<KernelWriter::Variant> AttentionGpuKernel::build(const std::string &st
   SmallVector<SymbolicDim> sizes = context.scalars.shape(p.op.getQ());
   SymbolicDim batch = sizes[0], heads = sizes[1], queries = sizes[2], keyHeads = context.scalars.shape(p.keys)[1];
   place();
-  buildTiles();
-  if (part == AttentionPart::combine) {
-    combine();
+  if (s.together > 0 && part != AttentionPart::combine) {
+    runInRegisters();
   } else {
-    for (const Segment &segment : segments()) {
-      run(segment);
+    buildTiles();
+    if (part == AttentionPart::combine) {
+      combine();
+    } else {
+      for (const Segment &segment : segments()) {
+        run(segment);
+      }
     }
+    part == AttentionPart::share ? storeShare() : finish();
+    append();
   }
-  part == AttentionPart::share ? storeShare() : finish();
-  append();
   if (rows == AttentionRows::heads) {
     SymbolicDim groups = SymbolicDim::ceilDiv(SymbolicDim::floorDiv(heads, keyHeads), s.queries);
     SymbolicDim parts = part == AttentionPart::share ? shares->count * guard : SymbolicDim(1);
@@ -333,13 +337,21 @@ void AttentionGpuKernel::storeShare() {
   t.store(sum, ownHeads(sumShares, 1, 1, share), offsets, {1, 3});
 }
 
+Value AttentionGpuKernel::scaled(Value product) {
+  float cap = p.op.getSoftcap().convertToFloat();
+  Value value = mul(product, t.number(p.op.getScale().convertToFloat()));
+  if (cap > 0.0f) {
+    Value bounded = math::TanhOp::create(b, loc, mul(value, t.number(1.0f / cap)));
+    value = mul(bounded, t.number(cap));
+  }
+  return value;
+}
+
 /// Products to scores: scale, cap, mask (in all but the plain case); -inf where a query does not see a key. Blocks of
 /// keys that every query of the block sees need no comparisons.
 void AttentionGpuKernel::maskScores(const Segment &segment, const StepTiles &tiles, Value at) {
   Value score = tiles.score;
-  float cap = p.op.getSoftcap().convertToFloat();
   if (!plain) {
-    Value scale = t.number(p.op.getScale().convertToFloat());
     SmallVector<Value> inputs{score};
     if (mask) {
       auto type = cast<RankedTensorType>(p.mask.getType());
@@ -353,14 +365,7 @@ void AttentionGpuKernel::maskScores(const Segment &segment, const StepTiles &til
       t.load(tiles.mask, mask, offsets, {rowAxis, 3});
       inputs.push_back(tiles.mask);
     }
-    t.map(inputs, score, [&](ValueRange e) {
-      Value value = mul(e[0], scale);
-      if (cap > 0.0f) {
-        Value bounded = math::TanhOp::create(b, loc, mul(value, t.number(1.0f / cap)));
-        value = mul(bounded, t.number(cap));
-      }
-      return mask ? add(value, e[1]) : value;
-    });
+    t.map(inputs, score, [&](ValueRange e) { return mask ? add(scaled(e[0]), e[1]) : scaled(e[0]); });
   }
   bool causal = p.op.getCausal() && rows == AttentionRows::queries;
   Value end = addIndex(at, writer.constant(segment.step));

@@ -67,6 +67,24 @@ private:
   std::pair<int64_t, bool> maskRows();
   void append();
   void finish();
+
+  // One query of a few heads, keys and values in registers (AttentionRegisters.cpp).
+  /// The online softmax of one head. Each slot, a group of neighbouring lanes, has one of its own, [slots, 1] and
+  /// [slots, width], over every slots-th key: the loop needs no exchange between slots. `all` are those of the head.
+  struct HeadTiles {
+    mlir::Value query, top, sum, acc, newTop, factor, shift;
+    mlir::Value allTop, allSum, allAcc;
+  };
+  void runInRegisters();
+  llvm::SmallVector<HeadTiles> headTiles();
+  void beginWithOwnToken(llvm::ArrayRef<HeadTiles> heads);
+  void stepInRegisters(const Segment &segment, const HeadTiles &tiles, int64_t row, mlir::Value at);
+  void mergeSlots(const HeadTiles &tiles);
+  /// The scores' scale, cap and mask. score: [rows, 1], of keys from `key` on, for head `row` of the block.
+  void maskKeys(mlir::Value score, int64_t row, mlir::Value key, mlir::Value maskTile);
+  void nextMaximum(const HeadTiles &tiles);
+  /// What scores of products become before the softmax, but for the mask.
+  mlir::Value scaled(mlir::Value product);
   mlir::Value firstRowsOf(mlir::Value buffer, mlir::Value count);
   mlir::Value ownHeads(mlir::Value buffer, int64_t headAxis, int64_t channels, mlir::Value token = {});
   mlir::Value power(mlir::Value value, mlir::Value minus);
@@ -108,6 +126,9 @@ private:
   mlir::Value first, batchIndex, head, keyHead, group, tokens, total; // total: keys of all segments
   mlir::Value query, acc, top, sum, newTop, factor, partial, shift;
   llvm::SmallVector<std::unique_ptr<StepTiles>> allTiles;
+  llvm::SmallVector<mlir::Value> keyTiles, valueTiles, scoreTiles; // of a step in registers, [slots, ..] each
+  mlir::Value products, maskTile;
+  mlir::Value ownKey, ownValue, ownScore, ownMask; // of this step's token
 };
 
 } // namespace kimi

@@ -17,6 +17,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 using namespace kimi;
@@ -72,6 +73,8 @@ constexpr double kLaunchCycles = 3000;    // one more launch, for the sum of a s
 constexpr int64_t kDirectRows[] = {1, 4}; // rows of the kernels that read weights where they multiply them
 constexpr int64_t kUnsplitRows = 64;      // up to so many a step is decode: another launch costs more than it saves
 constexpr double kWorthAnother = 1.1;     // gain that pays for one more variant of a kernel
+constexpr int64_t kRegisterRows = 4;      // rows of attention whose keys are read into registers
+constexpr int64_t kVectorBytes = 16;      // of the widest load of a thread
 
 /// Multiply-adds a cycle and SM. Small tiles feed the units less well: each operand is read from shared memory more
 /// often.
@@ -221,12 +224,33 @@ std::vector<LinearChoice> kimi::chooseLinearTiles(const GpuArch &arch, const Lin
   return choices;
 }
 
+/// One query of a few heads: a thread holds vectors of its keys and values in registers, so that all of a step are in
+/// flight together; nullopt where keys and values lie differently.
+static std::optional<AttentionTile> registerTile(const GpuArch &arch, const AttentionShape &shape, int64_t rows) {
+  constexpr int64_t kThreads = 128, kTogether = 8, kMatrixDepth = 16;
+  int64_t channels = llvm::alignTo(shape.depth, kMatrixDepth), vectors = channels * shape.elementSize / kVectorBytes;
+  int64_t lanes = std::gcd<int64_t>(vectors, 32), own = vectors / lanes; // that share a key; vectors of each
+  if (rows > kRegisterRows || shape.depth != shape.width || own > 2) {
+    return std::nullopt;
+  }
+  AttentionTile tile{rows, 0, 1, kThreads};
+  tile.together = kTogether / own;
+  tile.keys = kThreads / lanes * tile.together;
+  // Keys and values as they come, queries and accumulators in fp32.
+  int64_t registers = 2 * kTogether * kVectorBytes / 4 + 2 * rows * own * kVectorBytes / shape.elementSize;
+  tile.blocksPerSm = arch.blocksPerSm(kThreads, 0, registers * 2 / 3);
+  return tile;
+}
+
 std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, const AttentionShape &shape,
                                                        std::optional<int64_t> rows) {
   bool narrow = shape.elementSize < 4;
   int64_t channels = std::max(shape.depth, shape.width);
   if (channels > 256) {
     return std::nullopt;
+  }
+  if (std::optional<AttentionTile> few = rows ? registerTile(arch, shape, *rows) : std::nullopt) {
+    return few;
   }
   AttentionTile tile{0, 64, 2, 128};
   if (rows && *rows <= 16) {

@@ -80,6 +80,7 @@ struct AttentionTile {
   int64_t threads;
   bool specialized = false; // for wgmma; `threads` are those that compute
   int64_t blocksPerSm = 1;  // blocks that are to share an SM
+  int64_t together = 0;     // keys of a step that one thread looks at, in registers; 0: they go through shared memory
 };
 
 /// Facts about an attention that decide its tiles.

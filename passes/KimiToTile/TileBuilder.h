@@ -71,8 +71,8 @@ public:
         [&](mlir::OpBuilder &, mlir::Location, mlir::Value k) { loads(k); },
         [&](mlir::OpBuilder &, mlir::Location, mlir::Value k) { compute(k); });
   }
-  void reduce(tile::ReduceKind kind, mlir::Value input, mlir::Value out, bool accumulate = false) {
-    tile::ReduceOp::create(b, loc, kind, input, out, /*axis=*/uint64_t(1), accumulate);
+  void reduce(tile::ReduceKind kind, mlir::Value input, mlir::Value out, bool accumulate = false, uint64_t axis = 1) {
+    tile::ReduceOp::create(b, loc, kind, input, out, axis, accumulate);
   }
 
 private:

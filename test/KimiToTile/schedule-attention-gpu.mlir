@@ -3,9 +3,9 @@
 // RUN: kimi-opt %s --kimi-schedule-attention-gpu=arch=90a --canonicalize --split-input-file | FileCheck %s --check-prefix=WGMMA
 
 // Kernels for one query, for a few and for many; the transpose of the result is not a copy.
-// CHECK: tile.kernel @attention_d64_causal_t1(
-// CHECK: tile.pipeline {{.*}} stages 3
-// CHECK: tile.mma {{.*}} transpose_b : memref<1x64xf32
+// CHECK: tile.kernel @attention_d64_causal_t1({{.*}}threads = 128 : i64
+// CHECK-NOT: tile.pipeline
+// CHECK-NOT: tile.mma
 // CHECK: tile.kernel @attention_d64_causal_t16(
 // CHECK: tile.kernel @attention_d64_causal({{.*}}threads = 256 : i64
 // CHECK: tile.pipeline
@@ -32,24 +32,34 @@ func.func @causal(%q: tensor<?x12x?x64xf32>, %k: tensor<?x12x?x64xf32>, %v: tens
 
 // Shares of the keys: a block takes those of its number, leaves what it has undivided, and the next launch adds them up.
 // CHECK: tile.kernel @attention_d64_causal_append_share(
-// CHECK: tile.block_id 1
+// CHECK: %[[SHARE:.*]] = tile.block_id 1
 // CHECK: arith.minsi
-// CHECK: tile.pipeline
-// CHECK: scf.if
-// CHECK: tile.mma {{.*}} transpose_b : memref<1x16xf32
+// CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[SHARE]], %c0
+// CHECK: arith.select %[[FIRST]]
+// CHECK: scf.for
 // CHECK: tile.store {{.*}} dims [1, 3]
 // CHECK: tile.store {{.*}} dims [1, 3]
 // CHECK: tile.store {{.*}} dims [1, 3]
 
 // One token: the appends are done by the kernel, which reads the held rows from the state and this step's from where they
-// were computed. Nothing is compared with the diagonal.
+// were computed: its score is the first maximum. Keys and values of a step are loaded before anything is computed of
+// them; each slot has maximum and sums of its own, and they meet after the loop.
 // CHECK: tile.kernel @attention_d64_causal_append_t1(
-// CHECK: tile.pipeline
-// CHECK: tile.mma {{.*}} memref<1x64xf32{{.*}} memref<64x64xf32
-// CHECK: tile.mma {{.*}} transpose_b : memref<1x16xf32
+// CHECK: tile.load %[[KEY:.*]] from %arg1[
+// CHECK: tile.load %[[VALUE:.*]] from %arg2[
+// CHECK: tile.reduce add {{.*}} : memref<1x64xf32{{.*}}, memref<1x1xf32
+// CHECK: scf.for {{.*}} step %c64
+// CHECK-COUNT-16: tile.load {{.*}} memref<8x64xf32
+// CHECK-NOT: tile.load
+// CHECK: tile.reduce add {{.*}} axis 1 : memref<8x64xf32{{.*}}, memref<8x1xf32
+// CHECK-NOT: axis 0
+// CHECK: }
+// CHECK: tile.reduce max {{.*}} axis 0 : memref<8x1xf32{{.*}}, memref<1x1xf32
+// CHECK: tile.reduce add {{.*}} axis 0 : memref<8x1xf32
+// CHECK: tile.reduce add {{.*}} axis 0 : memref<8x64xf32
 // CHECK: tile.store
-// CHECK: tile.store {{.*}} dims [2, 3]
-// CHECK: tile.store {{.*}} dims [2, 3]
+// CHECK: tile.store %[[KEY]] to {{.*}} dims [2, 3]
+// CHECK: tile.store %[[VALUE]] to {{.*}} dims [2, 3]
 // CHECK-LABEL: func.func @decode
 // CHECK: %[[S:.*]]:3 = kimi.dispatch [@attention_d64_causal_append_share] grid({{.*}} states(%arg3, %arg4
 // CHECK: kimi.dispatch [@attention_d64_causal_append_t1, @attention_d64_causal_append_combine] guards({{.*}}%[[S]]#0, %[[S]]#1, %[[S]]#2 {{.*}} states(%arg3, %arg4
@@ -120,17 +130,33 @@ func.func @rows(%q: tensor<?x12x?x64xbf16>, %k: tensor<?x12x?x64xbf16>, %v: tens
 
 // -----
 
-// Grouped heads of one query are the rows of a block; bf16 is multiplied as it is, the weights are rounded for it.
+// Grouped heads of one query share what a block reads of keys and values.
 // CHECK: tile.kernel @attention_d128_bf16_t1(
-// CHECK: tile.load {{.*}} dims [1, 3]
-// CHECK: tile.mma {{.*}} transpose_b : memref<4x64xf32{{.*}} memref<4x128xbf16
-// CHECK: arith.truncf
-// CHECK: tile.mma {{.*}} memref<4x64xbf16
+// CHECK-COUNT-4: tile.load {{.*}} dims [1, 3] {{.*}} memref<1x128xf32
+// CHECK: scf.for {{.*}} step %c64
+// CHECK-COUNT-16: tile.load {{.*}} memref<8x128xbf16
+// CHECK-NOT: tile.load
+// CHECK: arith.extf
+// CHECK: tile.return
 // CHECK-LABEL: func.func @grouped
 // CHECK: grid(%c8, %c1, %c1)
 func.func @grouped(%q: tensor<1x32x1x128xbf16>, %k: tensor<1x8x300x128xbf16>, %v: tensor<1x8x300x128xbf16>) -> tensor<1x32x1x128xbf16> {
   %o = kimi.attention %q, %k, %v scale 0.0883 : tensor<1x32x1x128xbf16>, tensor<1x8x300x128xbf16>, tensor<1x8x300x128xbf16> -> tensor<1x32x1x128xbf16>
   return %o : tensor<1x32x1x128xbf16>
+}
+
+// -----
+
+// More heads to a key head are rows of matrix instructions; bf16 is multiplied as it is, the weights are rounded for it.
+// CHECK: tile.kernel @attention_d128_bf16_t1(
+// CHECK: tile.load {{.*}} dims [1, 3]
+// CHECK: tile.mma {{.*}} transpose_b : memref<16x64xf32{{.*}} memref<16x128xbf16
+// CHECK: arith.truncf
+// CHECK: tile.mma {{.*}} memref<16x64xbf16
+// CHECK-LABEL: func.func @wide_groups
+func.func @wide_groups(%q: tensor<1x64x1x128xbf16>, %k: tensor<1x8x300x128xbf16>, %v: tensor<1x8x300x128xbf16>) -> tensor<1x64x1x128xbf16> {
+  %o = kimi.attention %q, %k, %v scale 0.0883 : tensor<1x64x1x128xbf16>, tensor<1x8x300x128xbf16>, tensor<1x8x300x128xbf16> -> tensor<1x64x1x128xbf16>
+  return %o : tensor<1x64x1x128xbf16>
 }
 
 // -----
