@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Kimi/Reference.h"
 #include "passes/KimiToTile/HostViews.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace kimi;
@@ -21,6 +22,10 @@ namespace {
 constexpr int64_t kRowAlignment = 16;
 /// Bytes of x that a direct kernel holds at a time.
 constexpr int64_t kDirectBytes = 48 * 1024;
+/// Registers of a thread that a direct kernel may fill with weights.
+constexpr int64_t kWeightRegisters = 48;
+/// Elements of y that a thread may hold so that there are registers for what the epilogue reads from the start on.
+constexpr int64_t kFewElements = 16;
 /// Tiles of rows that follow each other through one block of columns, so that both stay in the second-level cache.
 constexpr int64_t kRowGroup = 8;
 
@@ -139,7 +144,10 @@ FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem,
   } else {
     if (p.hasNorm() && !s.launchedStatistics) {
       statistics.emplace(writer, p.op.getNorm(), p.op.getEps().convertToFloat(), p.k, s.rows);
-      statistics->begin(x, firstRow);
+    }
+    // Where registers are free, nothing waits for memory after the product.
+    if (part == LinearPart::whole && s.rows * s.columns <= kFewElements * s.threads) {
+      loadColumns();
     }
     s.direct ? buildDirect() : buildPipelined();
   }
@@ -182,7 +190,13 @@ void LinearGpuKernel::place() {
 
 void LinearGpuKernel::buildPipelined() {
   Value a = t.shared(s.rows, s.depth, p.operand), c = t.shared(s.columns, s.depth, p.operand);
-  Value scratch = statistics ? statistics->scratch(s.depth) : Value();
+  if (statistics) {
+    statistics->begin(x, firstRow);
+  }
+  Value scratch = statistics ? statistics->scratch(s.depth, s.threads) : Value();
+  if (part == LinearPart::whole && s.rows * s.columns <= kFewElements * s.threads) {
+    loadRows();
+  }
   Value from = writer.constant(0), to = writer.constant(p.k);
   if (part == LinearPart::partial) {
     int64_t steps = (p.k + s.depth - 1) / s.depth, perSplit = (steps + s.splits - 1) / s.splits;
@@ -204,10 +218,44 @@ void LinearGpuKernel::buildPipelined() {
       });
 }
 
+/// Where the block's weights fit its registers, they are asked for before x is: they come from farther away.
+bool LinearGpuKernel::buildDirectInRegisters() {
+  constexpr int64_t kVectorBytes = 16;
+  int64_t bytes = elementOf(w).getIntOrFloatBitWidth() / 8;
+  int64_t depthThreads = s.threads / std::gcd(s.threads / 32, s.columns); // that share a column
+  if (p.k % (depthThreads * kVectorBytes / bytes) != 0 || s.columns * p.k * bytes > kWeightRegisters * 4 * s.threads) {
+    return false;
+  }
+  Value weights = t.fragment(s.columns, p.k, elementOf(w)), a = t.shared(s.rows, p.k, p.operand);
+  Value zero = writer.constant(0);
+  SmallVector<OpFoldResult> offsets{firstColumn, b.getIndexAttr(0)}, steps(2, b.getIndexAttr(1)),
+      sizes{b.getIndexAttr(s.columns), b.getIndexAttr(p.k)};
+  Value own = memref::SubViewOp::create(b, loc, w, offsets, sizes, steps);
+  t.load(weights, own, {zero, zero}, {0, 1});
+  t.load(a, x, {firstRow, zero}, {0, 1});
+  loadRows();
+  Value scratch;
+  if (statistics) {
+    statistics->begin(x, firstRow);
+    scratch = statistics->scratch(p.k, s.threads);
+  }
+  t.multiplyTransposed(acc, a, weights, p.tf32);
+  if (statistics) {
+    statistics->add(a, scratch, Value(), p.k);
+  }
+  return true;
+}
+
 void LinearGpuKernel::buildDirect() {
+  if (buildDirectInRegisters()) {
+    return;
+  }
+  if (statistics) {
+    statistics->begin(x, firstRow);
+  }
   int64_t bytes = p.operand.getIntOrFloatBitWidth() / 8;
   int64_t depth = std::min(p.k, std::max<int64_t>(kDirectBytes / (bytes * s.rows) / 512 * 512, 512));
-  auto scratchOf = [&](int64_t length) { return statistics ? statistics->scratch(length) : Value(); };
+  auto scratchOf = [&](int64_t length) { return statistics ? statistics->scratch(length, s.threads) : Value(); };
   auto step = [&](Value a, Value scratch, Value k, int64_t length) {
     t.load(a, x, {firstRow, k}, {0, 1});
     SmallVector<OpFoldResult> offsets{firstColumn, k}, sizes{b.getIndexAttr(s.columns), b.getIndexAttr(length)},
@@ -242,42 +290,64 @@ void LinearGpuKernel::buildSum() {
   }
 }
 
+void LinearGpuKernel::loadColumns() {
+  hasColumns = true;
+  Value zero = writer.constant(0);
+  auto load = [&](Value source) {
+    Value tile = t.fragment(1, s.columns, elementOf(source));
+    t.load(tile, source, {zero, firstColumn}, {0, 1});
+    return tile;
+  };
+  sumsTile = sums ? load(sums) : Value();
+  shiftsTile = shifts ? load(shifts) : Value();
+  extraTiles.resize(extras.size());
+  for (auto [source, extra, tile] : llvm::zip(extras, p.extras, extraTiles)) {
+    tile = extra.perRow ? Value() : load(source);
+  }
+}
+
+void LinearGpuKernel::loadRows() {
+  hasRows = true;
+  Value zero = writer.constant(0);
+  auto load = [&](Value source, bool perColumn) {
+    Value tile = t.fragment(s.rows, perColumn ? s.columns : 1, elementOf(source));
+    t.load(tile, source, {firstRow, perColumn ? firstColumn : zero}, {0, 1});
+    return tile;
+  };
+  scaleTile = scale && !statistics ? load(scale, false) : Value();
+  meanTile = mean && !statistics ? load(mean, false) : Value();
+  for (auto [source, extra, tile] : llvm::zip(extras, p.extras, extraTiles)) {
+    tile = extra.perRow ? load(source, extra.perColumn) : tile;
+  }
+}
+
 /// Norm, epilogue and store.
 void LinearGpuKernel::finish() {
   if (part == LinearPart::partial) {
     t.store(acc, y, {splitIndex, firstRow, firstColumn}, {1, 2});
     return;
   }
-  Value zero = writer.constant(0);
-  SmallVector<Value> tiles, extraTiles;
+  if (!hasColumns) {
+    loadColumns();
+  }
+  if (!hasRows) {
+    loadRows();
+  }
+  SmallVector<Value> tiles;
   bool layer = p.op.getNorm() == NormKind::layer;
+  if (statistics) {
+    // They come in the layout of x's tile and are read in that of the accumulators: those of several rows pass through
+    // shared memory.
+    auto perRow = [&] { return s.rows == 1 ? t.fragment(1, 1) : t.shared(s.rows, 1); };
+    scaleTile = perRow();
+    meanTile = layer ? perRow() : Value();
+    statistics->finish(scaleTile, meanTile);
+  }
   if (p.hasNorm()) {
-    auto perRow = [&](Value source) {
-      Value tile = source ? t.fragment(s.rows, 1) : t.shared(s.rows, 1);
-      if (source) {
-        t.load(tile, source, {firstRow, zero}, {0, 1});
+    for (Value tile : {scaleTile, layer ? meanTile : Value(), layer ? sumsTile : Value(), shiftsTile}) {
+      if (tile) {
+        tiles.push_back(tile);
       }
-      return tile;
-    };
-    auto perColumn = [&](Value source) {
-      Value tile = t.fragment(1, s.columns);
-      t.load(tile, source, {zero, firstColumn}, {0, 1});
-      return tile;
-    };
-    // Statistics taken on the way come in the layout of x's tile and are read in that of the accumulators: they pass
-    // through shared memory.
-    tiles.push_back(perRow(statistics ? Value() : scale));
-    if (layer) {
-      tiles.push_back(perRow(statistics ? Value() : mean));
-    }
-    if (statistics) {
-      statistics->finish(tiles[0], layer ? tiles[1] : Value());
-    }
-    if (layer) {
-      tiles.push_back(perColumn(sums));
-    }
-    if (shifts) {
-      tiles.push_back(perColumn(shifts));
     }
   }
   auto normalise = [&](ValueRange v) -> Value {
@@ -288,11 +358,6 @@ void LinearGpuKernel::finish() {
     value = arith::MulFOp::create(b, loc, value, v[1]);
     return shifts ? arith::AddFOp::create(b, loc, value, v.back()).getResult() : value;
   };
-  for (auto [source, extra] : llvm::zip(extras, p.extras)) {
-    Value tile = t.fragment(extra.perRow ? s.rows : 1, extra.perColumn ? s.columns : 1, elementOf(source));
-    t.load(tile, source, {extra.perRow ? firstRow : zero, extra.perColumn ? firstColumn : zero}, {0, 1});
-    extraTiles.push_back(tile);
-  }
   if (p.hasNorm()) {
     buildEpilogue(t, p.op, acc, tiles, normalise, extraTiles);
   } else {

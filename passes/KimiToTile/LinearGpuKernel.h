@@ -55,7 +55,11 @@ private:
   void place();
   void buildPipelined();
   void buildDirect();
+  bool buildDirectInRegisters();
   void buildSum();
+  /// What the epilogue reads: a value for each column (of weights, mostly), and the rest.
+  void loadColumns();
+  void loadRows();
   void finish();
 
   mlir::Value times(mlir::Value index, int64_t factor) {
@@ -78,6 +82,9 @@ private:
   mlir::Value x, w, sums, shifts, scale, mean, y;
   llvm::SmallVector<mlir::Value> extras, partials;
   mlir::Value firstRow, firstColumn, splitIndex, acc;
+  mlir::Value scaleTile, meanTile, sumsTile, shiftsTile;
+  llvm::SmallVector<mlir::Value> extraTiles;
+  bool hasColumns = false, hasRows = false; // loaded
 };
 
 } // namespace kimi

@@ -8,9 +8,29 @@
 #include "passes/KimiToTile/RowStatistics.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/Kimi/Reference.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace kimi;
+
+Value RowStatistics::scratch(int64_t depth, int64_t threads) {
+  constexpr int64_t kVector = 8, kMostRegisters = 64;
+  // One row is whole in every warp; of more, four lanes share one. So nothing is exchanged between warps.
+  int64_t rowLanes = rows == 1 ? 1 : 8, columnLanes = rows == 1 ? 32 : 4, warps = threads / 32;
+  Value tile = t.fragment(rows, depth);
+  if (warps == 0 || rows % rowLanes != 0 || depth % (columnLanes * kVector) != 0) {
+    return tile;
+  }
+  int64_t rowWarps = std::gcd(warps, rows / rowLanes), threadRows = rows / (rowLanes * rowWarps);
+  int64_t period = columnLanes * kVector;
+  if (threadRows * depth / columnLanes > kMostRegisters) {
+    return tile;
+  }
+  tile.getDefiningOp<tile::AllocOp>().setLayoutAttr(tile::makeLayout(
+      b.getContext(), {{kVector, 1, 1}, {depth / period, period, 1}, {threadRows, rowLanes * rowWarps, 0}},
+      {{columnLanes, kVector, 1}, {rowLanes, 1, 0}}, {{rowWarps, rowLanes, 0}, {warps / rowWarps, 0, 0}}));
+  return tile;
+}
 
 void RowStatistics::begin(Value x, Value firstRow) {
   squares = t.fragment(rows, 1);

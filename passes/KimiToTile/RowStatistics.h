@@ -21,8 +21,9 @@ public:
 
   /// Before the first tile; `x`: [M, K], of which rows from `firstRow` on are taken.
   void begin(mlir::Value x, mlir::Value firstRow);
-  /// A tile to work in, for tiles of `depth` columns; made outside of loops.
-  mlir::Value scratch(int64_t depth) { return t.fragment(rows, depth); }
+  /// A tile to work in, for tiles of `depth` columns; made outside of loops. With `threads`, those of the block, the
+  /// tiles come from shared memory, from where any thread may take any element: as few threads as can be share a row.
+  mlir::Value scratch(int64_t depth, int64_t threads = 0);
   /// Adds tile `a`: [rows, depth], columns `at` on of x. Columns past K are left out where K is no multiple of `depth`;
   /// with a null `at` there are none.
   void add(mlir::Value a, mlir::Value scratch, mlir::Value at, int64_t depth);

@@ -116,6 +116,7 @@ private:
         break;
       case MmaKind::skinny:
         give(acc, skinnyLayout(mma, warps));
+        give(fragmentOf(mma.getB()), skinnyOperandLayout(mma, warps));
         break;
       case MmaKind::simt:
         give(acc,

@@ -112,6 +112,10 @@ private:
   mlir::LogicalResult lowerTensorCore(tile::MmaOp op, Fragment &acc, TileOperand &a, MemoryBox &b);
   mlir::LogicalResult lowerSimt(tile::MmaOp op, Fragment &acc, TileOperand &a, TileOperand &b);
   mlir::LogicalResult lowerSkinny(tile::MmaOp op, Fragment &acc, TileOperand &a, MemoryBox &b);
+  /// The same with b in registers.
+  mlir::LogicalResult lowerSkinny(tile::MmaOp op, Fragment &acc, TileOperand &a, Fragment &b);
+  /// Adds the sums that lanes and warps have of a product of few rows, and then all to `acc`.
+  void addShares(tile::MmaOp op, Fragment &acc, tile::LayoutAttr layout, Values &sums);
 
   tile::KernelOp kernel;
   int64_t sm;

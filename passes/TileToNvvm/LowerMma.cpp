@@ -36,6 +36,9 @@ LogicalResult BlockLowering::lowerMma(tile::MmaOp op) {
   case MmaKind::tensorCore:
     return lowerTensorCore(op, acc, *a, std::get<MemoryBox>(*b));
   case MmaKind::skinny:
+    if (auto *held = std::get_if<Fragment *>(&*b)) {
+      return lowerSkinny(op, acc, *a, **held);
+    }
     return lowerSkinny(op, acc, *a, std::get<MemoryBox>(*b));
   case MmaKind::simt:
     return lowerSimt(op, acc, *a, *b);

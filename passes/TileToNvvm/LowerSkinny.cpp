@@ -7,6 +7,7 @@
 //
 // Each element of b is read once, by vectors of 16 bytes, several of them in flight; a thread multiplies what it read
 // by the rows of a and keeps its share of the sums. K is split over lanes and warps, whose shares are added at the end.
+// Where a kernel has loaded all of its b into registers, the same is done with what is there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +43,19 @@ static std::pair<Coord, int64_t> depthShare(BlockEmitter &e, tile::LayoutAttr la
     }
   }
   return {share, shares};
+}
+
+void BlockLowering::addShares(tile::MmaOp op, Fragment &acc, tile::LayoutAttr layout, Values &sums) {
+  MmaShape shape(op);
+  int64_t extents[] = {shape.m, shape.n};
+  auto split = [](const tile::LayoutMode &mode) { return mode.stride == 0; };
+  reduceLanes(tile::ReduceKind::add, layout.getLanes(), split, sums);
+  reduceWarps(tile::ReduceKind::add, layout, extents, layout.getWarps(), split, sums);
+  Values old = readFragment(op, acc, layout, extents);
+  for (auto [sum, before] : llvm::zip(sums, old)) {
+    sum = e.combine(tile::ReduceKind::add, before, sum);
+  }
+  writeFragment(op, acc, layout, sums);
 }
 
 LogicalResult BlockLowering::lowerSkinny(tile::MmaOp op, Fragment &acc, TileOperand &aOperand, MemoryBox &b) {
@@ -172,13 +186,41 @@ LogicalResult BlockLowering::lowerSkinny(tile::MmaOp op, Fragment &acc, TileOper
     multiply(last, sums);
   }
 
-  auto split = [](const tile::LayoutMode &mode) { return mode.stride == 0; };
-  reduceLanes(tile::ReduceKind::add, layout.getLanes(), split, sums);
-  reduceWarps(tile::ReduceKind::add, layout, {shape.m, shape.n}, layout.getWarps(), split, sums);
-  Values old = readFragment(op, acc, layout, {shape.m, shape.n});
-  for (auto [sum, before] : llvm::zip(sums, old)) {
-    sum = e.combine(tile::ReduceKind::add, before, sum);
+  addShares(op, acc, layout, sums);
+  return success();
+}
+
+LogicalResult BlockLowering::lowerSkinny(tile::MmaOp op, Fragment &acc, TileOperand &aOperand, Fragment &b) {
+  MmaShape shape(op);
+  tile::LayoutAttr layout = skinnyLayout(op, e.warps()), held = skinnyOperandLayout(op, e.warps());
+  if (!held) {
+    return op.emitOpError("has b in a fragment whose ")
+           << shape.k << " values along K do not spread evenly over the lanes; leave it in global memory";
   }
-  writeFragment(op, acc, layout, sums);
+  MemoryBox a = inMemory(op, aOperand);
+  Values columns = e.convert(readFragment(op, b, held, {shape.n, shape.k}), builder.getF32Type());
+  access({&a}, {});
+  tile::RegisterTable table(layout, 2);
+  const ThreadPlace &place = e.place(held, 2);
+  int64_t together = vectorOf(held, 2, 1, a.contiguousDim() == 1 ? a.vectorElements() : 1);
+  Values sums(layout.registerCount(), e.f32(0));
+  std::map<std::pair<int64_t, int64_t>, Value> factors; // of a, by row and k
+  for (int64_t r = 0; r < held.registerCount(); ++r) {
+    SmallVector<int64_t> offset = held.registerOffset(r, 2);
+    for (int64_t row = 0; row < shape.m; ++row) {
+      Value &factor = factors[{row, offset[1]}];
+      if (!factor) { // the first of a vector along K
+        Coord deep = place.base[1];
+        deep.fixed += offset[1];
+        Values part = e.convert(a.load({Coord(row), deep}, together), builder.getF32Type());
+        for (auto [i, value] : llvm::enumerate(part)) {
+          factors[{row, offset[1] + static_cast<int64_t>(i)}] = value;
+        }
+      }
+      Value &sum = sums[table.lookup({row, offset[0]})];
+      sum = LLVM::FMAOp::create(builder, e.loc, factors[{row, offset[1]}], columns[r], sum);
+    }
+  }
+  addShares(op, acc, layout, sums);
   return success();
 }

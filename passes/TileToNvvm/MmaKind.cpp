@@ -35,7 +35,8 @@ MmaKind kimi::mmaKind(tile::MmaOp op, std::string *obstacle) {
   MmaShape shape(op);
   Type a = cast<MemRefType>(op.getA().getType()).getElementType();
   Type b = cast<MemRefType>(op.getB().getType()).getElementType();
-  if (shape.m <= kSkinnyRows && isGlobal(op.getB()) && !op.getPanels()) {
+  bool streams = isGlobal(op.getB()) || (isFragment(op.getB()) && op.getTransposeB());
+  if (shape.m <= kSkinnyRows && streams && !op.getPanels()) {
     return MmaKind::skinny;
   }
   bool narrow = a == b && (a.isBF16() || a.isF16()), tf32 = op.getTf32() && a.isF32() && b.isF32();
@@ -122,4 +123,20 @@ tile::LayoutAttr kimi::skinnyLayout(tile::MmaOp op, int64_t warps) {
   return tile::makeLayout(
       op.getContext(), {{vector, 1, 1}, {shape.n / (vector * columnLanes), vector * columnLanes, 1}, {shape.m, 1, 0}},
       {{columnLanes, vector, 1}, {32 / columnLanes, 0, 0}}, {{warps, 0, 0}});
+}
+
+tile::LayoutAttr kimi::skinnyOperandLayout(tile::MmaOp op, int64_t warps) {
+  MmaShape shape(op);
+  int64_t vector = 16 / elementBytes(cast<MemRefType>(op.getB().getType()).getElementType());
+  int64_t columnWarps = std::gcd(warps, shape.n), depthWarps = warps / columnWarps, threads = 32 * depthWarps;
+  while (vector > 1 && shape.k % (vector * threads) != 0) {
+    vector /= 2;
+  }
+  if (shape.k % (vector * threads) != 0) {
+    return {};
+  }
+  int64_t columns = shape.n / columnWarps;
+  return tile::makeLayout(op.getContext(),
+                          {{vector, 1, 1}, {shape.k / (vector * threads), vector * threads, 1}, {columns, 1, 0}},
+                          {{32, vector, 1}}, {{columnWarps, columns, 0}, {depthWarps, 32 * vector, 1}});
 }

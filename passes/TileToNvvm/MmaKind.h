@@ -43,6 +43,9 @@ tile::LayoutAttr tensorCoreLayout(tile::MmaOp op, int64_t warps, bool rowsOnly);
 tile::LayoutAttr aFragmentLayout(tile::LayoutAttr accumulators, int64_t rows, int64_t depth);
 /// The layout of the result of a skinny product.
 tile::LayoutAttr skinnyLayout(tile::MmaOp op, int64_t warps);
+/// That of b [N, K] of such a product where b is held in registers: every warp has the columns that it sums, each lane
+/// vectors along K. Null where K does not spread evenly.
+tile::LayoutAttr skinnyOperandLayout(tile::MmaOp op, int64_t warps);
 
 } // namespace kimi
 

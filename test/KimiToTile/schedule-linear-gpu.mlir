@@ -6,10 +6,16 @@
 // OLD: error: there are no schedules for the compute capability '75'; the least is 80, 90a has its own
 
 // A dynamic number of rows: kernels for one row and for four read the weight where they multiply it, the others go
-// through a pipeline. The norm is taken along: statistics of the rows of x about their first element.
+// through a pipeline. The norm is taken along: statistics of the rows of x about their first element. What comes from
+// weights is asked for before the row of x.
 // CHECK: tile.kernel @linear_768x2304_layer_addf_m1({{.*}} attributes {blocks_per_sm = {{[0-9]+}} : i64, threads = 256 : i64}
-// CHECK: memref.subview %arg1
-// CHECK: tile.mma {{.*}} transpose_b : memref<1x16xf32{{.*}}, memref<1x768xf32{{.*}}, memref<16x768xf32, strided<[768, 1]
+// CHECK: tile.load {{.*}} from %arg2[
+// CHECK: tile.load {{.*}} from %arg3[
+// CHECK: tile.load {{.*}} from %arg4[
+// CHECK: %[[OWN:.*]] = memref.subview %arg1
+// CHECK: tile.load %[[W:.*]] from %[[OWN]]
+// CHECK: tile.load %[[X:.*]] from %arg0
+// CHECK: tile.mma {{.*}}, %[[X]], %[[W]] transpose_b : memref<1x16xf32{{.*}}, memref<1x768xf32, #tile.space<shared>>, memref<16x768xf32, #tile.space<fragment>>
 // CHECK: tile.kernel @linear_768x2304_layer_addf_m4(
 // CHECK: tile.kernel @linear_768x2304_layer_addf_m64({{.*}}threads = 128 : i64
 // CHECK: tile.pipeline {{.*}} stages 4

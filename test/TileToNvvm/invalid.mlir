@@ -77,3 +77,14 @@ tile.kernel @k() attributes {threads = 32 : i64} {
   tile.mma %acc, %a, %b : !acc, !a, !b
   tile.return
 }
+
+// -----
+
+tile.kernel @k() attributes {threads = 64 : i64} {
+  %acc = tile.alloc : memref<1x3xf32, #tile.space<fragment>>
+  %a = tile.alloc : memref<1x20xf32, #tile.space<shared>>
+  %b = tile.alloc : memref<3x20xf32, #tile.space<fragment>>
+  // expected-error@+1 {{has b in a fragment whose 20 values along K do not spread evenly over the lanes; leave it in global memory}}
+  tile.mma %acc, %a, %b transpose_b : memref<1x3xf32, #tile.space<fragment>>, memref<1x20xf32, #tile.space<shared>>, memref<3x20xf32, #tile.space<fragment>>
+  tile.return
+}

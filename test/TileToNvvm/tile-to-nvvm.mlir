@@ -189,3 +189,30 @@ tile.kernel @views(%x: memref<?x64xf32, strided<[64, 1], offset: ?>> {tile.align
 tile.kernel @loops() {
   tile.return
 }
+
+// -----
+
+// One row times weights that are held in registers: they are asked for before the row is, a warp has whole columns, the
+// lanes split K. Nothing meets at a barrier but the row.
+// CHECK-LABEL: tile.kernel @held_weights
+// CHECK-COUNT-6: llvm.load {{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK: ld.global.nc
+// CHECK: nvvm.barrier
+// CHECK: llvm.intr.fma
+// CHECK: nvvm.shfl.sync
+// CHECK-NOT: nvvm.barrier
+// CHECK: tile.return
+tile.kernel @held_weights(%w: memref<16x768xbf16> {tile.align = 16 : i64}, %x: memref<?x768xbf16, strided<[768, 1], offset: ?>> {tile.align = 16 : i64},
+                          %y: memref<1x16xf32>) attributes {threads = 256 : i64} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %acc = tile.alloc : memref<1x16xf32, #tile.space<fragment>>
+  tile.fill %acc, %zero : memref<1x16xf32, #tile.space<fragment>>, f32
+  %b = tile.alloc : memref<16x768xbf16, #tile.space<fragment>>
+  %a = tile.alloc : memref<1x768xbf16, #tile.space<shared>>
+  tile.load %b from %w[%c0, %c0] dims [0, 1] : memref<16x768xbf16>, memref<16x768xbf16, #tile.space<fragment>>
+  tile.load %a from %x[%c0, %c0] dims [0, 1] : memref<?x768xbf16, strided<[768, 1], offset: ?>>, memref<1x768xbf16, #tile.space<shared>>
+  tile.mma %acc, %a, %b transpose_b : memref<1x16xf32, #tile.space<fragment>>, memref<1x768xbf16, #tile.space<shared>>, memref<16x768xbf16, #tile.space<fragment>>
+  tile.store %acc to %y[%c0, %c0] dims [0, 1] : memref<1x16xf32, #tile.space<fragment>>, memref<1x16xf32>
+  tile.return
+}
