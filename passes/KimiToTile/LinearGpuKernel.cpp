@@ -145,8 +145,7 @@ FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem,
     if (p.hasNorm() && !s.launchedStatistics) {
       statistics.emplace(writer, p.op.getNorm(), p.op.getEps().convertToFloat(), p.k, s.rows);
     }
-    // Where registers are free, nothing waits for memory after the product.
-    if (part == LinearPart::whole && s.rows * s.columns <= kFewElements * s.threads) {
+    if (loadsEarly()) {
       loadColumns();
     }
     s.direct ? buildDirect() : buildPipelined();
@@ -157,6 +156,12 @@ FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem,
     blocks = blocks * guard;
   }
   return KernelWriter::Variant{writer.finish(stem), guard, blocks, splits};
+}
+
+/// Whether registers are free for what the epilogue reads, so that nothing waits for memory after the product. Fused
+/// multiply-adds of fp32 need theirs for operands.
+bool LinearGpuKernel::loadsEarly() const {
+  return part == LinearPart::whole && (s.direct || (isNarrow() && s.rows * s.columns <= kFewElements * s.threads));
 }
 
 /// Which rows and columns this block computes: groups of kRowGroup tiles of rows, each through all columns.
@@ -193,8 +198,8 @@ void LinearGpuKernel::buildPipelined() {
   if (statistics) {
     statistics->begin(x, firstRow);
   }
-  Value scratch = statistics ? statistics->scratch(s.depth, s.threads) : Value();
-  if (part == LinearPart::whole && s.rows * s.columns <= kFewElements * s.threads) {
+  Value scratch = statistics ? statistics->scratch(s.depth, isNarrow() ? s.threads : 0) : Value();
+  if (loadsEarly()) {
     loadRows();
   }
   Value from = writer.constant(0), to = writer.constant(p.k);

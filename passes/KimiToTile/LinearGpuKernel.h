@@ -52,6 +52,8 @@ public:
 
 private:
   bool importArguments();
+  bool isNarrow() const { return p.operand.getIntOrFloatBitWidth() < 32; }
+  bool loadsEarly() const;
   void place();
   void buildPipelined();
   void buildDirect();
