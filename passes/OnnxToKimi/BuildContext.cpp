@@ -162,6 +162,21 @@ static SmallVector<Value> elementsOf(OpBuilder &b, Location loc, ArrayRef<Access
   return elements;
 }
 
+/// The body's result, with the positions that it asks for.
+static Value runIndexed(OpBuilder &b, Location loc, size_t rank, IndexedBody body, ValueRange elements) {
+  SmallVector<Value> positions;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    positions.push_back(linalg::IndexOp::create(b, loc, axis));
+  }
+  Value result = body(b, loc, positions, elements);
+  for (Value position : llvm::reverse(positions)) {
+    if (position.use_empty()) {
+      position.getDefiningOp()->erase();
+    }
+  }
+  return result;
+}
+
 Tensor BuildContext::mapIndexed(ArrayRef<Tensor> inputs, Shape shape, Type type, IndexedBody body) {
   SmallVector<Value> operands;
   SmallVector<AffineMap> maps;
@@ -174,18 +189,9 @@ Tensor BuildContext::mapIndexed(ArrayRef<Tensor> inputs, Shape shape, Type type,
   SmallVector<utils::IteratorType> iterators(shape.size(), utils::IteratorType::parallel);
   auto generic = linalg::GenericOp::create(b, loc, TypeRange(init.getType()), operands, ValueRange(init), maps,
                                            iterators, [&](OpBuilder &inner, Location at, ValueRange arguments) {
-                                             SmallVector<Value> elements = elementsOf(inner, at, accesses, arguments),
-                                                                positions;
-                                             for (size_t axis = 0; axis < shape.size(); ++axis) {
-                                               positions.push_back(linalg::IndexOp::create(inner, at, axis));
-                                             }
-                                             Value result = body(inner, at, positions, elements);
-                                             for (Value position : llvm::reverse(positions)) {
-                                               if (position.use_empty()) {
-                                                 position.getDefiningOp()->erase();
-                                               }
-                                             }
-                                             linalg::YieldOp::create(inner, at, result);
+                                             SmallVector<Value> elements = elementsOf(inner, at, accesses, arguments);
+                                             linalg::YieldOp::create(
+                                                 inner, at, runIndexed(inner, at, shape.size(), body, elements));
                                            });
   return wrap(generic.getResult(0), std::move(shape), type);
 }
@@ -202,6 +208,14 @@ Value BuildContext::read(OpBuilder &inner, Location at, Value tensor, ArrayRef<V
 
 Tensor BuildContext::reduce(ArrayRef<Tensor> inputs, ArrayRef<SymbolicDim> shape, ArrayRef<int64_t> axes, Type type,
                             Value init, Body body, Combine combine) {
+  return reduceIndexed(
+      inputs, shape, axes, type, init,
+      [&](OpBuilder &inner, Location at, ArrayRef<Value>, ValueRange elements) { return body(inner, at, elements); },
+      combine);
+}
+
+Tensor BuildContext::reduceIndexed(ArrayRef<Tensor> inputs, ArrayRef<SymbolicDim> shape, ArrayRef<int64_t> axes,
+                                   Type type, Value init, IndexedBody body, Combine combine) {
   SmallVector<Value> operands;
   SmallVector<AffineMap> maps;
   SmallVector<Access> accesses;
@@ -231,7 +245,8 @@ Tensor BuildContext::reduce(ArrayRef<Tensor> inputs, ArrayRef<SymbolicDim> shape
   auto generic =
       linalg::GenericOp::create(b, loc, TypeRange(start.getType()), operands, ValueRange(start), maps, iterators,
                                 [&](OpBuilder &inner, Location at, ValueRange arguments) {
-                                  Value element = body(inner, at, elementsOf(inner, at, accesses, arguments));
+                                  SmallVector<Value> elements = elementsOf(inner, at, accesses, arguments);
+                                  Value element = runIndexed(inner, at, shape.size(), body, elements);
                                   linalg::YieldOp::create(inner, at, combine(inner, at, arguments.back(), element));
                                 });
   return wrap(generic.getResult(0), std::move(kept), type);

@@ -113,6 +113,10 @@ public:
   Tensor reduce(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<SymbolicDim> shape, llvm::ArrayRef<int64_t> axes,
                 mlir::Type type, mlir::Value init, Body body, Combine combine);
 
+  /// The same with positions over `shape`; tensors may be read in the body.
+  Tensor reduceIndexed(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<SymbolicDim> shape, llvm::ArrayRef<int64_t> axes,
+                       mlir::Type type, mlir::Value init, IndexedBody body, Combine combine);
+
   Tensor reshape(const Tensor &tensor, Shape shape);
   Tensor transpose(const Tensor &tensor, llvm::ArrayRef<int64_t> permutation);
   Tensor expand(const Tensor &tensor, Shape shape);
@@ -141,6 +145,9 @@ mlir::Value scalarConstant(mlir::OpBuilder &b, mlir::Location loc, mlir::Type ty
 /// front, clamped into the axis so that no position of a file or an input can read out of bounds.
 mlir::Value clampPosition(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, bool isUnsigned,
                           mlir::Value extent);
+
+/// The mean of body(inputs) over `axes` of the shape of `x`, in fp32, with extent 1 along each of them.
+Tensor meanOf(BuildContext &c, llvm::ArrayRef<Tensor> inputs, const Tensor &x, llvm::ArrayRef<int64_t> axes, Body body);
 
 } // namespace kimi::onnx
 

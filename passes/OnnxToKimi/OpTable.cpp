@@ -164,6 +164,10 @@ const OpTable &OpTable::get() {
     registerNormOps(table);
     registerAttentionOps(table);
     registerSortOps(table);
+    registerLossOps(table);
+    registerChannelNormOps(table);
+    registerWindowOps(table);
+    registerConvOps(table);
     return table;
   }();
   return table;

@@ -107,6 +107,10 @@ void registerEinsumOps(OpTable &table);
 void registerNormOps(OpTable &table);
 void registerAttentionOps(OpTable &table);
 void registerSortOps(OpTable &table);
+void registerLossOps(OpTable &table);
+void registerChannelNormOps(OpTable &table);
+void registerWindowOps(OpTable &table);
+void registerConvOps(OpTable &table);
 
 } // namespace kimi::onnx
 

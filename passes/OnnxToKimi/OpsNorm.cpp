@@ -53,8 +53,8 @@ static BuildFn softmax(bool log) {
   };
 }
 
-/// The mean of body(x) over `axes`, in fp32, with extent 1 along each of them.
-static Tensor meanOf(BuildContext &c, ArrayRef<Tensor> inputs, const Tensor &x, ArrayRef<int64_t> axes, Body body) {
+Tensor kimi::onnx::meanOf(BuildContext &c, ArrayRef<Tensor> inputs, const Tensor &x, ArrayRef<int64_t> axes,
+                          Body body) {
   Type single = c.b.getF32Type();
   Tensor sum = c.reduce(inputs, x.shape, axes, single, c.constant(single, 0), body,
                         [](OpBuilder &b, Location loc, Value total, Value term) -> Value {

@@ -58,19 +58,25 @@ static scf::ForOp loop(OpBuilder &b, Location loc, Value end, ValueRange start,
 }
 
 //===----------------------------------------------------------------------===//
-// CumSum
+// CumSum, CumProd
 //===----------------------------------------------------------------------===//
 
-static LogicalResult inferCumSum(InferContext &c) {
+static LogicalResult inferCumulative(InferContext &c) {
   FailureOr<SmallVector<int64_t>> axis = c.constants(1, "axis");
-  if (failed(axis) || axis->size() != 1 || failed(c.axis(axis->front(), c.in(0).rank()))) {
+  if (failed(axis)) {
+    return failure();
+  }
+  if (axis->size() != 1) {
+    return c.fail("axis must be one number");
+  }
+  if (failed(c.axis(axis->front(), c.in(0).rank()))) {
     return failure();
   }
   c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
   return success();
 }
 
-static LogicalResult buildCumSum(BuildContext &c) {
+static LogicalResult buildCumulative(BuildContext &c, bool product) {
   Tensor x = c.input(0);
   int64_t axis = *c.axis(c.constants(1, "axis")->front(), x.rank());
   bool exclusive = c.node.getInt("exclusive", 0) != 0, reverse = c.node.getInt("reverse", 0) != 0;
@@ -79,7 +85,7 @@ static LogicalResult buildCumSum(BuildContext &c) {
     Value in = arguments[0], out = arguments[1], row = arguments[2];
     SmallVector<Value> position = rowPosition(b, loc, in, row, axis);
     Value extent = memref::DimOp::create(b, loc, in, axis), one = arith::ConstantIndexOp::create(b, loc, 1);
-    loop(b, loc, extent, scalarConstant(b, loc, sum, 0),
+    loop(b, loc, extent, scalarConstant(b, loc, sum, product ? 1 : 0),
          [&](OpBuilder &inner, Location at_, Value step, ValueRange carried) -> SmallVector<Value> {
            Value index = step;
            if (reverse) {
@@ -88,8 +94,14 @@ static LogicalResult buildCumSum(BuildContext &c) {
            }
            Value item = memref::LoadOp::create(inner, at_, in, at(position, axis, index));
            item = widenElement(inner, at_, item);
-           Value total = isa<FloatType>(sum) ? arith::AddFOp::create(inner, at_, carried[0], item).getResult()
-                                             : arith::AddIOp::create(inner, at_, carried[0], item).getResult();
+           Value total;
+           if (isa<FloatType>(sum)) {
+             total = product ? arith::MulFOp::create(inner, at_, carried[0], item).getResult()
+                             : arith::AddFOp::create(inner, at_, carried[0], item).getResult();
+           } else {
+             total = product ? arith::MulIOp::create(inner, at_, carried[0], item).getResult()
+                             : arith::AddIOp::create(inner, at_, carried[0], item).getResult();
+           }
            Value given = exclusive ? carried[0] : total;
            given = isa<FloatType>(sum) ? castElement(inner, at_, given, sum, element) : given;
            memref::StoreOp::create(inner, at_, given, out, at(position, axis, index));
@@ -197,44 +209,78 @@ static LogicalResult inferArg(InferContext &c) {
   return success();
 }
 
+/// The index of the greatest (or least) element along `axis`, the first or last of equal ones; extent 1 along it.
+static Tensor indexOfExtreme(BuildContext &c, const Tensor &x, int64_t axis, bool largest, bool last) {
+  Type type = x.type, element = storageType(type);
+  Shape kept = x.shape;
+  kept[axis] = 1;
+  auto body = [&](OpBuilder &b, Location loc, ValueRange arguments) {
+    Value in = arguments[0], out = arguments[1], row = arguments[2];
+    SmallVector<Value> position = rowPosition(b, loc, in, row, axis);
+    Value extent = memref::DimOp::create(b, loc, in, axis), zero = arith::ConstantIndexOp::create(b, loc, 0);
+    scf::ForOp best =
+        loop(b, loc, extent, {scalarConstant(b, loc, element, 0), zero},
+             [&](OpBuilder &inner, Location l, Value index, ValueRange found) -> SmallVector<Value> {
+               Value item = memref::LoadOp::create(inner, l, in, at(position, axis, index));
+               Value better = precedes(inner, l, item, found[0], type, largest);
+               if (last) {
+                 Value worse = precedes(inner, l, found[0], item, type, largest);
+                 better = arith::XOrIOp::create(inner, l, worse, integerConstant(inner, l, inner.getI1Type(), 1));
+               }
+               Value first = arith::CmpIOp::create(inner, l, arith::CmpIPredicate::eq, index, zero);
+               Value take = arith::OrIOp::create(inner, l, first, better);
+               return {arith::SelectOp::create(inner, l, take, item, found[0]),
+                       arith::SelectOp::create(inner, l, take, index, found[1])};
+             });
+    Value index = arith::IndexCastOp::create(b, loc, b.getI64Type(), best.getResult(1));
+    memref::StoreOp::create(b, loc, index, out, at(position, axis, zero));
+  };
+  ValueInfo info(c.b.getI64Type(), kept);
+  return c.loops({x}, {info}, {}, rowCount(x.shape, axis), body).front();
+}
+
 static BuildFn argExtreme(bool largest) {
   return [largest](BuildContext &c) {
     Tensor x = c.input(0);
     int64_t axis = *c.axis(c.node.getInt("axis", 0), x.rank());
     bool last = c.node.getInt("select_last_index", 0) != 0;
-    Type type = x.type, element = storageType(type);
-    Shape kept = x.shape;
-    kept[axis] = 1;
-    auto body = [&](OpBuilder &b, Location loc, ValueRange arguments) {
-      Value in = arguments[0], out = arguments[1], row = arguments[2];
-      SmallVector<Value> position = rowPosition(b, loc, in, row, axis);
-      Value extent = memref::DimOp::create(b, loc, in, axis), zero = arith::ConstantIndexOp::create(b, loc, 0);
-      scf::ForOp best =
-          loop(b, loc, extent, {scalarConstant(b, loc, element, 0), zero},
-               [&](OpBuilder &inner, Location l, Value index, ValueRange found) -> SmallVector<Value> {
-                 Value item = memref::LoadOp::create(inner, l, in, at(position, axis, index));
-                 Value better = precedes(inner, l, item, found[0], type, largest);
-                 if (last) {
-                   Value worse = precedes(inner, l, found[0], item, type, largest);
-                   better = arith::XOrIOp::create(inner, l, worse, integerConstant(inner, l, inner.getI1Type(), 1));
-                 }
-                 Value first = arith::CmpIOp::create(inner, l, arith::CmpIPredicate::eq, index, zero);
-                 Value take = arith::OrIOp::create(inner, l, first, better);
-                 return {arith::SelectOp::create(inner, l, take, item, found[0]),
-                         arith::SelectOp::create(inner, l, take, index, found[1])};
-               });
-      Value index = arith::IndexCastOp::create(b, loc, b.getI64Type(), best.getResult(1));
-      memref::StoreOp::create(b, loc, index, out, at(position, axis, zero));
-    };
-    ValueInfo info(c.b.getI64Type(), kept);
-    Tensor result = c.loops({x}, {info}, {}, rowCount(x.shape, axis), body).front();
-    c.give(c.reshape(result, *c.result().shape));
+    c.give(c.reshape(indexOfExtreme(c, x, axis, largest, last), *c.result().shape));
     return success();
   };
 }
 
+static LogicalResult inferHardmax(InferContext &c) {
+  if (failed(c.axis(c.node.getInt("axis", -1), c.in(0).rank()))) {
+    return failure();
+  }
+  c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
+  return success();
+}
+
+/// 1 at the first of the greatest elements along the axis, 0 elsewhere.
+static LogicalResult buildHardmax(BuildContext &c) {
+  Tensor x = c.input(0);
+  int64_t axis = *c.axis(c.node.getInt("axis", -1), x.rank());
+  Tensor greatest = indexOfExtreme(c, x, axis, /*largest=*/true, /*last=*/false);
+  Type element = storageType(x.type);
+  c.give(c.mapIndexed({greatest}, x.shape, x.type,
+                      [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange e) -> Value {
+                        Value index = arith::IndexCastOp::create(b, loc, b.getIndexType(), e[0]);
+                        Value is = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, at[axis], index);
+                        return arith::SelectOp::create(b, loc, is, scalarConstant(b, loc, element, 1),
+                                                       scalarConstant(b, loc, element, 0));
+                      }));
+  return success();
+}
+
 void kimi::onnx::registerSortOps(OpTable &table) {
-  table.add("CumSum", 11, inferCumSum, buildCumSum, "axis must be constant");
+  table.add(
+      "CumSum", 11, inferCumulative, [](BuildContext &c) { return buildCumulative(c, false); },
+      "axis must be constant");
+  table.add(
+      "CumProd", 26, inferCumulative, [](BuildContext &c) { return buildCumulative(c, true); },
+      "axis must be constant");
+  table.add("Hardmax", 13, inferHardmax, buildHardmax);
   table.add("TopK", 10, inferTopK, buildTopK, "k must be known on the host");
   table.add("ArgMax", 1, inferArg, argExtreme(true));
   table.add("ArgMin", 1, inferArg, argExtreme(false));

@@ -30,3 +30,28 @@ func.func @scatter(%x: tensor<8xf32>, %i: tensor<4x1xi64>, %u: tensor<4xf32>) ->
   %0 = onnx.node "ScatterND"(%x, %i, %u) {attrs = {reduction = "add"}, version = 18 : i64} : (tensor<8xf32>, tensor<4x1xi64>, tensor<4xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @cumprod
+// CHECK: kimi.loops
+// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %cst
+// CHECK: arith.mulf
+func.func @cumprod(%x: tensor<?x7xf32> {onnx.dims = ["n", 7]}) -> tensor<?x7xf32> {
+  %axis = onnx.constant dense<1> : tensor<i64>
+  %0 = onnx.node "CumProd"(%x, %axis) {version = 26 : i64} : (tensor<?x7xf32>, tensor<i64>) -> tensor<?x7xf32>
+  return %0 : tensor<?x7xf32>
+}
+
+// -----
+
+// The index of the first of the greatest, then 1 there.
+// CHECK-LABEL: func.func @hardmax
+// CHECK: kimi.loops {{.*}} -> tensor<?x1xi64>
+// CHECK: linalg.generic
+// CHECK: linalg.index 1
+// CHECK: arith.select
+func.func @hardmax(%x: tensor<?x7xf32> {onnx.dims = ["n", 7]}) -> tensor<?x7xf32> {
+  %0 = onnx.node "Hardmax"(%x) {version = 13 : i64} : (tensor<?x7xf32>) -> tensor<?x7xf32>
+  return %0 : tensor<?x7xf32>
+}
