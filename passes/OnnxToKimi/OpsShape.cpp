@@ -160,20 +160,29 @@ static void inferCastTo(InferContext &c, Type to) {
   c.setOut(std::move(info));
 }
 
+/// Floats of fewer than 16 bits are carried, not computed with.
+static LogicalResult castBetween(InferContext &c, Type to) {
+  for (Type type : {c.in(0).elementType, to}) {
+    auto number = dyn_cast_or_null<FloatType>(type);
+    if (number && number.getWidth() < 16) {
+      return c.fail("conversions of " + std::to_string(number.getWidth()) +
+                    "-bit floating-point numbers are not supported");
+    }
+  }
+  inferCastTo(c, to);
+  return success();
+}
+
 static LogicalResult inferCast(InferContext &c) {
   int64_t code = c.node.getInt("to", 0);
   Type to = elementTypeOfCode(c.node.getContext(), code);
   if (!to) {
     return c.fail("target type " + Twine(code) + " is not supported");
   }
-  inferCastTo(c, to);
-  return success();
+  return castBetween(c, to);
 }
 
-static LogicalResult inferCastLike(InferContext &c) {
-  inferCastTo(c, c.in(1).elementType);
-  return success();
-}
+static LogicalResult inferCastLike(InferContext &c) { return castBetween(c, c.in(1).elementType); }
 
 static LogicalResult inferIdentity(InferContext &c) {
   c.setOut(c.in(0));
@@ -295,7 +304,8 @@ void kimi::onnx::registerShapeOps(OpTable &table) {
   table.add("Size", 1, inferSize, buildFromContent);
   table.add("ConstantOfShape", 9, inferConstantOfShape, buildConstantOfShape);
   table.add("Range", 11, inferRange, buildRange, "floating-point bounds must be constant");
-  table.add("Cast", 6, inferCast, buildCast, "no strings; float to integer saturates");
+  table.add("Cast", 6, inferCast, buildCast,
+            "no strings, no floating-point numbers of fewer than 16 bits; float to integer saturates");
   table.add("CastLike", 15, inferCastLike, buildCast);
   table.add("Identity", 1, inferIdentity, buildIdentity);
   table.add("Dropout", 7, inferDropout, buildIdentity, "inference only");
