@@ -13,6 +13,7 @@
 #include "lib/Module/ScalarProgram.h"
 #include "lib/Module/ViewLayout.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -131,6 +132,11 @@ private:
     return success();
   }
 
+  /// A tensor.empty that needs no values, for one of its extents is 0.
+  static bool hasNoElements(Value base) {
+    return base.getDefiningOp<tensor::EmptyOp>() && llvm::is_contained(cast<ShapedType>(base.getType()).getShape(), 0);
+  }
+
   /// Dispatches of constants go to `init`; the other results get places in the arena.
   LogicalResult placeResults() {
     int count = 0;
@@ -148,7 +154,12 @@ private:
       }
       int order = count++;
       for (Value input : dispatch.getInputs()) {
-        auto it = alive.find(ViewLayouts::base(input));
+        Value base = ViewLayouts::base(input);
+        if (hasNoElements(base)) {
+          // Nothing of it counts, but kernels clamp the positions that they read to 0 where there are none.
+          alive.insert({base, ArenaRequest{SymbolicDim(kArenaAlignment), order, order}});
+        }
+        auto it = alive.find(base);
         if (it != alive.end()) {
           it->second.last = order;
         }

@@ -4,6 +4,8 @@ import pty
 import subprocess
 import tarfile
 
+import numpy as np
+import onnx
 import pytest
 from conftest import ROOT, SHARED, run, tool
 
@@ -42,3 +44,23 @@ def test_division_of_long_polynomials_ends(tmp_path):
         archive.extractall(tmp_path, wanted)
     run(tool("kimi-compile"), next(tmp_path.rglob("model.onnx")), "--emit=kimi", "-o", tmp_path / "out.mlir", timeout=120)
     assert (tmp_path / "out.mlir").stat().st_size > 0
+
+
+def test_tensors_without_elements(cache, tmp_path):
+    """Slices and concatenations of nothing, and an output of nothing."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    ints = {name: onnx.numpy_helper.from_array(np.array(values, dtype=np.int64), name)
+            for name, values in {"two": [2], "last": [1], "shape": [0, 3]}.items()}
+    nodes = [helper.make_node("Slice", ["x", "two", "two", "last"], ["nothing"]),
+             helper.make_node("Concat", ["nothing", "x"], ["y"], axis=1),
+             helper.make_node("ConstantOfShape", ["shape"], ["none"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", kind, [2, 3])],
+                              [helper.make_tensor_value_info("y", kind, [2, 3]), helper.make_tensor_value_info("none", kind, [0, 3])],
+                              list(ints.values()))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), tmp_path / "m.onnx")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "x.npy", x)
+    run(tool("kimi-run"), tmp_path / "m.onnx", "--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / "out.npz", "--cache", cache)
+    out = np.load(tmp_path / "out.npz")
+    np.testing.assert_array_equal(out["y"], x)
+    assert out["none"].shape == (0, 3)
