@@ -25,7 +25,7 @@ def run_case(tool, case, cache):
     """(outcome, first line of the message) of one test folder."""
     try:
         result = subprocess.run([tool, "--onnx-test", case, "--rtol", "1e-3", "--atol", "1e-5", "--cache", cache], capture_output=True,
-                                text=True, timeout=60, errors="replace")
+                                text=True, timeout=300, errors="replace")
     except subprocess.TimeoutExpired:
         return "crash", "timed out"
     lines = result.stderr.splitlines() + result.stdout.splitlines()

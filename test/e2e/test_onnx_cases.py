@@ -1,4 +1,5 @@
 """Every exporter-made case gives its stored outputs, through the kernels and through the reference lowering."""
+import sys
 import tarfile
 
 import pytest
@@ -6,6 +7,7 @@ from conftest import ROOT, SHARED, run, tool
 
 CASES = sorted(p.parent for p in (ROOT / "test" / "data" / "gpt2").glob("*/model.onnx"))
 FAMILY = SHARED / "cases" / "k3-family.tar.xz"
+NODES = SHARED / "onnx-node-1.22.0.tar.xz"
 
 
 @pytest.mark.parametrize("mode", [[], ["--reference"]], ids=["kernels", "reference"])
@@ -55,3 +57,12 @@ def test_gpt2_tiny_family(family, name, mode, cache):
 def test_every_case_is_listed():
     """The tracked copy holds ten folders; an empty glob must not pass for success."""
     assert len(CASES) >= 10
+
+
+def test_onnx_node_tests():
+    """ONNX's own node tests: each passes or is on the list of those that do not (docs/onnx-node-tests.md)."""
+    if not NODES.exists():
+        pytest.skip(f"ONNX's node tests are not at {NODES}")
+    result = run(sys.executable, ROOT / "scripts" / "onnx-node-tests.py", NODES, "--known", ROOT / "test" / "data" / "onnx-node" / "known.txt",
+                 timeout=3600)
+    assert "1765 passed, 0 failed" in result.stdout
