@@ -46,8 +46,10 @@ struct Isa {
   float (*read)(const float *data, int64_t count);
 };
 
+} // namespace
+
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) float multiply512(int64_t steps) {
+__attribute__((target("avx512f"))) static float multiply512(int64_t steps) {
   __m512 sums[kChains], factor = _mm512_set1_ps(0.999f), term = _mm512_set1_ps(0.001f);
   std::fill(sums, sums + kChains, factor);
   for (int64_t step = 0; step < steps; ++step) {
@@ -62,7 +64,7 @@ __attribute__((target("avx512f"))) float multiply512(int64_t steps) {
   return _mm512_reduce_add_ps(sums[0]);
 }
 
-__attribute__((target("avx512f"))) float read512(const float *data, int64_t count) {
+__attribute__((target("avx512f"))) static float read512(const float *data, int64_t count) {
   __m512 sums[kStreams][4] = {};
   int64_t part = count / kStreams;
   for (int64_t at = 0; at < part; at += 64) {
@@ -83,7 +85,7 @@ __attribute__((target("avx512f"))) float read512(const float *data, int64_t coun
   return _mm512_reduce_add_ps(sum);
 }
 
-__attribute__((target("avx2,fma"))) float addUp(__m256 x) {
+__attribute__((target("avx2,fma"))) static float addUp(__m256 x) {
   float lanes[8], sum = 0;
   _mm256_storeu_ps(lanes, x);
   for (float lane : lanes) {
@@ -92,7 +94,7 @@ __attribute__((target("avx2,fma"))) float addUp(__m256 x) {
   return sum;
 }
 
-__attribute__((target("avx2,fma"))) float multiply256(int64_t steps) {
+__attribute__((target("avx2,fma"))) static float multiply256(int64_t steps) {
   __m256 sums[kChains], factor = _mm256_set1_ps(0.999f), term = _mm256_set1_ps(0.001f);
   std::fill(sums, sums + kChains, factor);
   for (int64_t step = 0; step < steps; ++step) {
@@ -107,7 +109,7 @@ __attribute__((target("avx2,fma"))) float multiply256(int64_t steps) {
   return addUp(sums[0]);
 }
 
-__attribute__((target("avx2,fma"))) float read256(const float *data, int64_t count) {
+__attribute__((target("avx2,fma"))) static float read256(const float *data, int64_t count) {
   __m256 sums[kStreams] = {};
   int64_t part = count / kStreams;
   for (int64_t at = 0; at < part; at += 64) {
@@ -129,9 +131,9 @@ __attribute__((target("avx2,fma"))) float read256(const float *data, int64_t cou
 /// As wide as the compiler makes it for every processor of the architecture.
 typedef float Vector __attribute__((vector_size(16)));
 
-float addUp(Vector x) { return x[0] + x[1] + x[2] + x[3]; }
+static float addUp(Vector x) { return x[0] + x[1] + x[2] + x[3]; }
 
-float multiplyPlain(int64_t steps) {
+static float multiplyPlain(int64_t steps) {
   Vector sums[kChains], factor = {0.999f, 0.999f, 0.999f, 0.999f}, term = {0.001f, 0.001f, 0.001f, 0.001f};
   std::fill(sums, sums + kChains, factor);
   for (int64_t step = 0; step < steps; ++step) {
@@ -146,7 +148,7 @@ float multiplyPlain(int64_t steps) {
   return addUp(sums[0]);
 }
 
-float readPlain(const float *data, int64_t count) {
+static float readPlain(const float *data, int64_t count) {
   Vector sums[kStreams] = {};
   int64_t part = count / kStreams;
   for (int64_t at = 0; at < part; at += 4) {
@@ -157,7 +159,7 @@ float readPlain(const float *data, int64_t count) {
   return addUp(sums[0] + sums[1] + sums[2] + sums[3]);
 }
 
-Isa widest() {
+static Isa widest() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) {
     return {"avx512f", 16, multiply512, read512};
@@ -169,10 +171,10 @@ Isa widest() {
   return {"128 bits", 4, multiplyPlain, readPlain};
 }
 
-std::atomic<float> sink{0};
+static std::atomic<float> sink{0};
 
 /// Seconds from when all threads are there until the last is done.
-double together(int threads, const std::function<float(int)> &work) {
+static double together(int threads, const std::function<float(int)> &work) {
   std::atomic<int> waiting{threads};
   std::vector<std::thread> pool;
   std::vector<Clock::time_point> starts(threads), ends(threads);
@@ -193,8 +195,6 @@ double together(int threads, const std::function<float(int)> &work) {
                                        *std::min_element(starts.begin(), starts.end()))
       .count();
 }
-
-} // namespace
 
 int main(int argc, char **argv) {
   int threads = argc > 1 ? std::atoi(argv[1]) : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -55,7 +55,7 @@ LogicalResult StateViewOp::verify() {
   if (result.getElementType() != state.getShape().getElementType() || !fitsState(result, state)) {
     return emitOpError("[V1] gives ") << result << ", which is no view of a state of " << state.getShape();
   }
-  if (static_cast<int64_t>(getSizes().size()) != result.getNumDynamicDims()) {
+  if (getSizes().size() != static_cast<size_t>(result.getNumDynamicDims())) {
     return emitOpError("[V2] has ") << getSizes().size() << " sizes, but the result has " << result.getNumDynamicDims()
                                     << " dynamic dims";
   }

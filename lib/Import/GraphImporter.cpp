@@ -218,7 +218,7 @@ bool GraphImporter::importInputs(const GraphProto &graph, Scope &scope, func::Fu
       continue;
     }
     Type type = tensors.valueType(input.type(), what);
-    if (type && isa<NoneType>(type)) {
+    if (isa_and_nonnull<NoneType>(type)) {
       errors.report() << what << " has no element type";
     }
     if (!type) {
