@@ -103,6 +103,7 @@ LogicalResult BlockLowering::lowerOp(Operation *op) {
 LogicalResult BlockLowering::makeTiles() {
   SharedPlan plan(kernel);
   tileBytes = plan.bytes();
+  planStaging();
   e.loc = kernel.getLoc();
   e.atStart([&] {
     auto shared = LLVM::LLVMPointerType::get(builder.getContext(), kSharedSpace);

@@ -85,6 +85,12 @@ private:
 
   // Ops (LowerCopies.cpp, LowerElementwise.cpp, LowerReduce.cpp, LowerMma*.cpp)
   mlir::LogicalResult lowerLoad(tile::LoadOp op);
+  // Whole lines between accumulators and global memory (LowerStaged.cpp)
+  /// Reserves the warps' shared memory, if a copy of the kernel wants it and there is room.
+  void planStaging();
+  /// Stores `values`, of the memory's element type, which the threads hold under `layout`, to `memory`, or loads them
+  /// from there (zeros outside). False, and nothing done, where that would gain nothing or cannot be.
+  bool moveStaged(MemoryBox &memory, tile::LayoutAttr layout, llvm::MutableArrayRef<mlir::Value> values, bool store);
   /// Copies a box to a shared tile through registers.
   mlir::LogicalResult copyIn(tile::LoadOp op, MemoryBox &source, MemoryBox &tile);
   mlir::LogicalResult lowerStore(tile::StoreOp op);
@@ -130,6 +136,7 @@ private:
   std::vector<std::unique_ptr<SharedTile>> scratchTiles;
   llvm::SmallVector<mlir::Operation *> copies; ///< what copyOf made
   int64_t tileBytes = 0, scratchBytes = 0;
+  int64_t stagingOffset = -1; ///< of the warps' own shared memory, from the start of the block's; -1: there is none
 };
 
 } // namespace kimi

@@ -50,12 +50,15 @@ static Type clusterPointer(OpBuilder &b) {
 }
 
 void hopper::emitClusterArrive(OpBuilder &b, Location loc, Value barrier, Value rank) {
+  // What it releases are reads by the matrix units, which have been waited for. A release over the cluster would be a
+  // fence over the whole device, in every step of the pipeline.
   Value remote = NVVM::MapaOp::create(b, loc, clusterPointer(b), barrier, rank);
-  NVVM::MBarrierArriveOp::create(b, loc, Type(), remote, Value(), NVVM::MemScopeKind::CLUSTER, /*relaxed=*/false);
+  NVVM::MBarrierArriveOp::create(b, loc, Type(), remote, Value(), NVVM::MemScopeKind::CTA, /*relaxed=*/false);
 }
 
 void hopper::emitClusterBarrier(OpBuilder &b, Location loc) {
-  NVVM::ClusterArriveOp::create(b, loc, UnitAttr());
+  // Relaxed: what the blocks tell each other here, fences and barriers in shared memory make visible.
+  NVVM::ClusterArriveRelaxedOp::create(b, loc, UnitAttr());
   NVVM::ClusterWaitOp::create(b, loc, UnitAttr());
 }
 

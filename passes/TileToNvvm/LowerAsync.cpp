@@ -95,7 +95,8 @@ LogicalResult AsyncLowering::lower(Operation *op) {
 void AsyncLowering::lowerRoles(tile::RolesOp op) {
   OpBuilder b(op);
   Location loc = op.getLoc();
-  kernel.setThreads(threads + kWarpGroup);
+  // Registers change hands between whole warpgroups.
+  kernel.setThreads(threads + (op.getRegisters().empty() ? kWarp : kWarpGroup));
   kernel->setAttr(kernel_attrs::kConsumers, b.getI64IntegerAttr(threads));
   // Barriers have been initialised above.
   emitBarrierInitFence(b, loc);

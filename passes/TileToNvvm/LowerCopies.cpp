@@ -37,7 +37,11 @@ LogicalResult BlockLowering::lowerLoad(tile::LoadOp op) {
   }
   if (auto *fragment = std::get_if<Fragment *>(&*target)) {
     access({&*source}, {});
-    Values values = read(*source, (*fragment)->layout, type.getShape(), op.getPadAttr());
+    Values values((*fragment)->layout.registerCount());
+    bool whole = llvm::equal(source->shape(), type.getShape()) && op.getPad().isPosZero();
+    if (!whole || !moveStaged(*source, (*fragment)->layout, values, /*store=*/false)) {
+      values = read(*source, (*fragment)->layout, type.getShape(), op.getPadAttr());
+    }
     for (auto [r, value] : llvm::enumerate(e.convert(values, (*fragment)->element))) {
       set(**fragment, r, value);
     }
@@ -94,7 +98,10 @@ LogicalResult BlockLowering::lowerStore(tile::StoreOp op) {
   }
   if (auto *fragment = std::get_if<Fragment *>(&*source)) {
     access({}, {&*target});
-    write(*target, (*fragment)->layout, getAll(**fragment));
+    Values values = e.convert(getAll(**fragment), target->element());
+    if (!moveStaged(*target, (*fragment)->layout, values, /*store=*/true)) {
+      write(*target, (*fragment)->layout, values);
+    }
     return success();
   }
   auto &tile = std::get<MemoryBox>(*source);

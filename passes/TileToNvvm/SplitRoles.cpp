@@ -20,14 +20,15 @@ using namespace mlir;
 using namespace kimi;
 using namespace kimi::hopper;
 
-/// Registers of a thread of the producer and of the consumers. All threads start with the same number, as many as the
-/// blocks that share a multiprocessor leave them; none where that is all they can use.
+/// Registers of a thread of the producer and of the consumers. All threads start with the same number; none where that
+/// is all they can use. Blocks that share a multiprocessor do with a producer of one warp, which leaves the consumers
+/// as much as it could give them back.
 static SmallVector<int64_t, 2> registersFor(KernelPlan &plan) {
   constexpr int64_t file = 64 * 1024, unit = 8, most = 255, mostAsked = 240;
   auto shared = plan.kernel->getAttrOfType<IntegerAttr>(kernel_attrs::kBlocksPerSm);
   int64_t consumers = 128 * plan.groups, threads = consumers + 128;
-  int64_t start = file / (std::max<int64_t>(shared ? shared.getInt() : 1, 1) * threads) / unit * unit;
-  if (start >= most / unit * unit) {
+  int64_t start = file / threads / unit * unit;
+  if (start >= most / unit * unit || (shared && shared.getInt() > 1)) {
     return {};
   }
   int64_t producer = plan.groups == 3 ? 32 : 40;

@@ -214,5 +214,83 @@ tile.kernel @held_weights(%w: memref<16x768xbf16> {tile.align = 16 : i64}, %x: m
   tile.load %a from %x[%c0, %c0] dims [0, 1] : memref<?x768xbf16, strided<[768, 1], offset: ?>>, memref<1x768xbf16, #tile.space<shared>>
   tile.mma %acc, %a, %b transpose_b : memref<1x16xf32, #tile.space<fragment>>, memref<1x768xbf16, #tile.space<shared>>, memref<16x768xbf16, #tile.space<fragment>>
   tile.store %acc to %y[%c0, %c0] dims [0, 1] : memref<1x16xf32, #tile.space<fragment>>, memref<1x16xf32>
+
+// -----
+
+!acc = memref<64x72xf32, #tile.space<fragment>>
+!out = memref<?x72xbf16, strided<[72, 1], offset: ?>>
+
+// Accumulators of matrix instructions, two elements a thread and row, pass through shared memory of the warp's own (2 KiB
+// each), 16 rows of 128 bytes at a time, and go out by 16 bytes: 64 columns, then the 8 that are left, which half of the
+// lanes store. No barrier of the block.
+// CHECK-LABEL: tile.kernel @staged_store
+// CHECK-SAME: tile.shared_bytes = 8192 : i64
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-16: llvm.store {{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK-COUNT-4: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
+// CHECK: %[[HALF:.*]] = arith.cmpi slt, %{{.*}}, %c16_i32
+// CHECK: arith.select %[[HALF]]
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-2: llvm.store {{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
+// CHECK: nvvm.bar.warp.sync
+// CHECK: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK: arith.andi {{.*}}, %[[HALF]]
+// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
+// CHECK-NOT: nvvm.barrier
+// CHECK: tile.return
+tile.kernel @staged_store(%y: !out {tile.align = 16 : i64}) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant 0.0 : f32
+  %b = tile.block_id 0
+  %m = arith.muli %b, %c64 : index
+  %t = tile.alloc {layout = #tile.layout<registers [2:1 at 1, 2:8 at 0, 9:8 at 1], lanes [4:2 at 1, 8:1 at 0], warps [4:16 at 0]>} : !acc
+  tile.fill %t, %zero : !acc, f32
+  tile.store %t to %y[%m, %c0] dims [0, 1] : !acc, !out
+  tile.return
+}
+
+// -----
+
+!acc = memref<16x32xf32, #tile.space<fragment>>
+!odd = memref<?x50257xf32, strided<[50257, 1], offset: ?>>
+
+// Rows that start anywhere: a warp stores a row of 32 elements side by side.
+// CHECK-LABEL: tile.kernel @staged_odd
+// CHECK-COUNT-8: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-16: llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK-COUNT-16: llvm.inline_asm has_side_effects "@$2 st.global.b32 [$1], $0;"
+tile.kernel @staged_odd(%y: !odd) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %zero = arith.constant 0.0 : f32
+  %b = tile.block_id 0
+  %n = arith.muli %b, %c32 : index
+  %t = tile.alloc {layout = #tile.layout<registers [2:1 at 1, 2:8 at 0, 4:8 at 1], lanes [4:2 at 1, 8:1 at 0], warps []>} : !acc
+  tile.fill %t, %zero : !acc, f32
+  tile.store %t to %y[%c0, %n] dims [0, 1] : !acc, !odd
+  tile.return
+}
+
+// -----
+
+!acc = memref<64x64xf32, #tile.space<fragment>>
+!in = memref<?x64xbf16, strided<[64, 1], offset: ?>>
+
+// The way in: all loads, then through the warp's shared memory to where its threads want them; rows past the end are zero.
+// CHECK-LABEL: tile.kernel @staged_load
+// CHECK-COUNT-4: llvm.inline_asm {{.*}}@$5 ld.global.nc.v4.b32
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-16: llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+tile.kernel @staged_load(%x: !in {tile.align = 16 : i64}, %y: memref<64x64xf32> {tile.align = 16 : i64}) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %t = tile.alloc {layout = #tile.layout<registers [2:1 at 1, 2:8 at 0, 8:8 at 1], lanes [4:2 at 1, 8:1 at 0], warps [4:16 at 0]>} : !acc
+  tile.load %t from %x[%c0, %c0] dims [0, 1] : !in, !acc
+  tile.store %t to %y[%c0, %c0] dims [0, 1] : !acc, memref<64x64xf32>
   tile.return
 }
