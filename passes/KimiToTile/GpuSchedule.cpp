@@ -17,6 +17,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <tuple>
 
@@ -49,6 +50,9 @@ int64_t GpuArch::blocksPerSm(int64_t threads, int64_t sharedBytes, int64_t accum
 }
 
 int64_t LinearTile::blocksPerSm(const GpuArch &arch, int64_t elementSize) const {
+  if (specialized) {
+    return 1;
+  }
   if (direct) { // many small blocks, each with a row of x and a few sums a thread
     return arch.blocksPerSm(threads, 0, rows * columns * 32 / threads);
   }
@@ -58,7 +62,7 @@ int64_t LinearTile::blocksPerSm(const GpuArch &arch, int64_t elementSize) const 
 bool LinearTile::operator==(const LinearTile &other) const {
   auto all = [](const LinearTile &t) {
     return std::tie(t.rows, t.columns, t.depth, t.stages, t.threads, t.splits, t.direct, t.specialized,
-                    t.launchedStatistics);
+                    t.launchedStatistics, t.cluster, t.walkers);
   };
   return all(*this) == all(other);
 }
@@ -81,13 +85,35 @@ constexpr int64_t kVectorBytes = 16;      // of the widest load of a thread
 double rate(const LinearTile &tile, int64_t elementSize) {
   double side = 2.0 * tile.rows * tile.columns / (tile.rows + tile.columns); // of a square tile like this one
   double fill = side / (side + (elementSize == 4 ? 24.0 : 16.0));
-  if (tile.specialized) { // both operands come from shared memory, without a detour through registers
-    return 2048.0 * 0.9 * side / (side + 16.0);
-  }
   return (elementSize == 4 ? 128.0 : 1024.0 * 0.75) * fill;
 }
 
+/// The time of a product by wgmma, fed by the copy engine, with one block on an SM. Rates measured on an H200: copies run
+/// at about 66 bytes a cycle and SM, products at the nominal rate where shared memory keeps up with them.
+double specializedCycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &tile, int64_t m) {
+  constexpr double copyBytes = 66, storeBytes = 20, tileCycles = 600, fillCycles = 1000, stepCycles = 20;
+  constexpr double overlapped = 0.1; // of the shorter of copies and products, which gets in the way of the longer
+  constexpr double clusterCycles = 800, clusterStepCycles = 20; // until all blocks run; waits on each other
+  int64_t units = llvm::divideCeil(m, tile.rows * tile.cluster) * llvm::divideCeil(shape.n, tile.columns);
+  auto turns = static_cast<double>(llvm::divideCeil(units, arch.multiprocessors / tile.cluster));
+  double groups = static_cast<double>(tile.rows) / 64, columns = static_cast<double>(tile.columns);
+  // 64 x columns x 16 take columns / 2 cycles; both operands, 2 KiB and 32 bytes a column, come at 128 bytes a cycle.
+  double products = groups * std::max(columns / 2, 16 + columns / 4) * static_cast<double>(tile.depth) / 16;
+  double bytes = (static_cast<double>(tile.rows) + columns / static_cast<double>(tile.cluster)) *
+                 static_cast<double>(tile.depth * shape.elementSize);
+  double copies = bytes / copyBytes, steps = std::ceil(static_cast<double>(shape.k) / static_cast<double>(tile.depth));
+  double step = std::max(products, copies) + overlapped * std::min(products, copies) + stepCycles;
+  double loop = steps * (step + (tile.cluster > 1 ? clusterStepCycles : 0));
+  double store = tileCycles + static_cast<double>(tile.rows * tile.columns * shape.resultSize) / storeBytes;
+  // Walkers fetch for the next tile while they store.
+  double total = turns * (loop + store) + (tile.walkers > 0 ? 1 : turns) * (fillCycles + copies);
+  return total + (tile.cluster > 1 ? clusterCycles : 0) + (tile.launchedStatistics ? kLaunchCycles : 0);
+}
+
 double cycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &tile, int64_t m) {
+  if (tile.specialized) {
+    return specializedCycles(arch, shape, tile, m);
+  }
   int64_t blocks = llvm::divideCeil(m, tile.rows) * llvm::divideCeil(shape.n, tile.columns) * tile.splits;
   auto steps = static_cast<double>(llvm::divideCeil(llvm::divideCeil(shape.k, tile.splits), tile.depth));
   double arithmetic = static_cast<double>(tile.rows * tile.columns * tile.depth) / rate(tile, shape.elementSize);
@@ -96,7 +122,7 @@ double cycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &t
   }
   double copies = static_cast<double>((tile.rows + tile.columns) * tile.depth * shape.elementSize) / kCopyBytes;
   double busy = std::max(arithmetic, copies);
-  double chain = tile.specialized ? 0.0 : kChainCycles * static_cast<double>(tile.depth) / 16 + kStepCycles;
+  double chain = kChainCycles * static_cast<double>(tile.depth) / 16 + kStepCycles;
   double alone = std::max(busy, chain);
   int64_t perSm = llvm::divideCeil(blocks, arch.multiprocessors);
   int64_t turns = llvm::divideCeil(perSm, tile.blocksPerSm(arch, shape.elementSize));
@@ -113,25 +139,42 @@ double cycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &t
 /// Threads so that a thread holds 32 (narrow) to 64 accumulators, at most 256, one warp for each 16 rows or 16 columns.
 int64_t threadsOf(int64_t rows, int64_t columns) { return std::clamp<int64_t>(rows * columns / 64, 128, 256); }
 
-/// Tiles for wgmma: 64 rows a warpgroup, 128 bytes of k, as many stages as fit one block on an SM.
+/// Tiles for wgmma: 64 rows a warpgroup, 128 bytes of k, as many stages as fit.
 void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<LinearTile> &tiles) {
   if (!arch.specialized || shape.elementSize != 2 || !shape.copyable) {
     return;
   }
+  auto add = [&](int64_t groups, int64_t columns, int64_t depth, int64_t cluster, bool walks) {
+    // Registers of a thread: accumulators, as many again where whole tiles are read beside them, and addresses.
+    constexpr int64_t others = 40, most = 232, fewestStages = 3, mostStages = 8;
+    if (columns / 2 * (shape.wideExtras ? 2 : 1) + others > most) {
+      return;
+    }
+    LinearTile tile{64 * groups, columns, depth, 1, 128 * groups};
+    tile.specialized = true;
+    tile.launchedStatistics = shape.norm;
+    tile.cluster = cluster;
+    tile.walkers = walks ? arch.multiprocessors / cluster * cluster : 0;
+    // Beside the stages: what results pass through on their way out (2 KiB a warp), barriers, the system's share.
+    constexpr int64_t perWarp = 2048, reserved = 4096;
+    int64_t room = arch.sharedPerSm - tile.threads / 32 * perWarp - reserved;
+    tile.stages = std::min(room / tile.sharedBytes(shape.elementSize), mostStages);
+    if (tile.stages >= fewestStages) {
+      tiles.push_back(tile);
+    }
+  };
   for (int64_t groups : {1, 2}) {
-    for (int64_t columns : {64, 128, 256}) {
-      bool spills = columns == 256 && shape.wideExtras; // accumulators and as many extras exceed a thread's registers
-      if (spills || (columns > 64 && columns / 2 >= shape.n)) {
+    for (int64_t columns : {32, 48, 64, 96, 128, 144, 160, 192, 224, 256}) {
+      if (columns > 32 && columns / 2 >= shape.n) {
         continue;
       }
-      LinearTile tile{64 * groups, columns, 64, 3, 128 * groups};
-      tile.specialized = true;
-      tile.launchedStatistics = shape.norm;
-      while (tile.stages < 6 && (tile.stages + 1) * tile.sharedBytes(shape.elementSize) / tile.stages <=
-                                    std::min(arch.sharedPerBlock, arch.sharedPerSm) - 4096) {
-        ++tile.stages;
+      for (int64_t depth : {64, 128}) {
+        add(groups, columns, depth, /*cluster=*/1, /*walks=*/false);
+        add(groups, columns, depth, /*cluster=*/1, /*walks=*/true);
+        if (groups == 2) { // too little work for the waits on each other otherwise
+          add(groups, columns, depth, /*cluster=*/2, /*walks=*/true);
+        }
       }
-      tiles.push_back(tile);
     }
   }
 }

@@ -46,6 +46,8 @@ struct LinearTile {
   bool direct = false;             // for a few rows: weights are read from global memory where they are multiplied
   bool specialized = false;        // for wgmma; `threads` are those that compute
   bool launchedStatistics = false; // those of the rows of x come from a launch before this one
+  int64_t cluster = 1;             // specialised blocks, below each other, that fetch the weight for each other
+  int64_t walkers = 0;             // specialised blocks that compute all tiles one after the other; 0: one block a tile
   bool operator==(const LinearTile &other) const;
   /// Bytes of shared memory of the pipeline.
   int64_t sharedBytes(int64_t elementSize) const { return (rows + columns) * depth * elementSize * stages; }
@@ -63,6 +65,7 @@ struct LinearChoice {
 struct LinearShape {
   int64_t n, k;
   int64_t elementSize; // of x and w, in bytes: 4 is the FFMA road (or tf32), 2 the tensor cores
+  int64_t resultSize;  // of y
   bool norm;           // the rows of x are normalised
   bool wideExtras;     // the epilogue reads whole tiles
   bool copyable;       // the copy engine can fetch boxes of x and w: rows start at multiples of 16 bytes

@@ -114,12 +114,16 @@ KernelWriter::KernelWriter(HostContext &context, Operation *host)
 
 void KernelWriter::abandon() { kernel.erase(); }
 
-void KernelWriter::setThreads(int64_t threads, int64_t blocksPerSm, bool specialized) {
+void KernelWriter::setThreads(int64_t threads, int64_t blocksPerSm, bool specialized, int64_t cluster) {
   kernel.setThreads(threads);
   if (specialized) {
     kernel->setAttr("warp_specialized", builder.getUnitAttr());
-  } else {
+  }
+  if (!specialized || blocksPerSm > 1) {
     kernel->setAttr("blocks_per_sm", builder.getI64IntegerAttr(blocksPerSm));
+  }
+  if (cluster > 1) {
+    kernel->setAttr("cluster", builder.getI64IntegerAttr(cluster));
   }
   aligned = true;
 }

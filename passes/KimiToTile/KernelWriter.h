@@ -52,9 +52,10 @@ struct HostContext {
 class KernelWriter {
 public:
   KernelWriter(HostContext &context, mlir::Operation *host);
-  /// Threads of a block on a GPU and blocks that are to share an SM, or `specialized` where a warp of its own may copy
-  /// for the threads. Promises the alignment of buffers as well: those of a GPU start at multiples of 256 bytes.
-  void setThreads(int64_t threads, int64_t blocksPerSm, bool specialized = false);
+  /// Threads of a block on a GPU and blocks that are to share an SM; `specialized` where a warp of its own may copy for
+  /// the threads, in clusters of `cluster` blocks. Promises the alignment of buffers as well: those of a GPU start at
+  /// multiples of 256 bytes.
+  void setThreads(int64_t threads, int64_t blocksPerSm, bool specialized = false, int64_t cluster = 1);
   /// The kernel has no use: removes it.
   void abandon();
 

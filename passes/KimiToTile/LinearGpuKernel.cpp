@@ -26,8 +26,8 @@ constexpr int64_t kDirectBytes = 48 * 1024;
 constexpr int64_t kWeightRegisters = 48;
 /// Elements of y that a thread may hold so that there are registers for what the epilogue reads from the start on.
 constexpr int64_t kFewElements = 16;
-/// Tiles of rows that follow each other through one block of columns, so that both stay in the second-level cache.
-constexpr int64_t kRowGroup = 8;
+/// Rows that go through the columns together, so that both stay in the second-level cache.
+constexpr int64_t kRowGroup = 1024;
 
 Type elementOf(Value value) { return cast<ShapedType>(value.getType()).getElementType(); }
 
@@ -123,7 +123,8 @@ bool LinearGpuKernel::importArguments() {
 }
 
 FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem, const SymbolicDim &guard) {
-  writer.setThreads(s.threads, s.blocksPerSm(arch, p.operand.getIntOrFloatBitWidth() / 8), s.specialized);
+  writer.setThreads(s.threads, s.blocksPerSm(arch, p.operand.getIntOrFloatBitWidth() / 8), s.specialized,
+                    s.cluster);
   if (!importArguments()) {
     writer.abandon();
     return failure();
@@ -136,7 +137,28 @@ FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem,
   } else {
     y = writer.result(RankedTensorType::get({known, p.n}, elementOf(p.op.getResult())), {p.m, columns});
   }
-  place();
+  SymbolicDim units = SymbolicDim::ceilDiv(p.m, s.rows * s.cluster) * SymbolicDim::ceilDiv(columns, s.columns);
+  Value unit = blockId(0);
+  if (s.cluster > 1) {
+    unit = arith::DivUIOp::create(b, loc, unit, writer.constant(s.cluster));
+  }
+  if (s.walkers > 0) {
+    int64_t columnTiles = (p.n + s.columns - 1) / s.columns;
+    buildLoop(b, loc, unit, times(rowUnits(), columnTiles), writer.constant(s.walkers / s.cluster),
+              [&](Value index) { buildTile(index); });
+    units = SymbolicDim::min(units, s.walkers / s.cluster);
+  } else {
+    buildTile(unit);
+  }
+  SymbolicDim blocks = units * s.cluster;
+  if (part == LinearPart::partial) {
+    blocks = blocks * guard;
+  }
+  return KernelWriter::Variant{writer.finish(stem), guard, blocks, splits};
+}
+
+void LinearGpuKernel::buildTile(Value index) {
+  place(index);
   acc = t.fragment(s.rows, s.columns);
   t.fill(acc, 0.0f);
   if (part == LinearPart::sum) {
@@ -151,40 +173,45 @@ FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem,
     s.direct ? buildDirect() : buildPipelined();
   }
   finish();
-  SymbolicDim blocks = SymbolicDim::ceilDiv(p.m, s.rows) * SymbolicDim::ceilDiv(columns, s.columns);
-  if (part == LinearPart::partial) {
-    blocks = blocks * guard;
-  }
-  return KernelWriter::Variant{writer.finish(stem), guard, blocks, splits};
 }
 
 /// Whether registers are free for what the epilogue reads, so that nothing waits for memory after the product. Fused
-/// multiply-adds of fp32 need theirs for operands.
+/// multiply-adds of fp32 need theirs for operands; kernels for wgmma keep columns in shared memory.
 bool LinearGpuKernel::loadsEarly() const {
-  return part == LinearPart::whole && (s.direct || (isNarrow() && s.rows * s.columns <= kFewElements * s.threads));
+  return part == LinearPart::whole && (s.direct || s.specialized || (isNarrow() && s.rows * s.columns <= kFewElements * s.threads));
 }
 
-/// Which rows and columns this block computes: groups of kRowGroup tiles of rows, each through all columns.
-void LinearGpuKernel::place() {
+/// Tiles along the rows, as many as a cluster computes beside each other together.
+Value LinearGpuKernel::rowUnits() {
+  Value rows = memref::DimOp::create(b, loc, x, 0);
+  return arith::CeilDivUIOp::create(b, loc, rows, writer.constant(s.rows * s.cluster));
+}
+
+/// Which rows and columns tile `index` has (of the whole cluster): groups of kRowGroup rows, each through all columns.
+void LinearGpuKernel::place(Value index) {
   int64_t columnTiles = (p.n + s.columns - 1) / s.columns;
-  Value block = blockId(0);
   splitIndex = part == LinearPart::partial ? blockId(1) : Value();
   std::optional<int64_t> known = p.m.getConstant();
   Value row, column;
-  if (s.direct || (known && *known <= s.rows)) {
+  if (s.direct || (known && *known <= s.rows * s.cluster)) {
     row = writer.constant(0);
-    column = block;
+    column = index;
   } else {
-    Value rows = memref::DimOp::create(b, loc, x, 0);
-    Value rowTiles = arith::CeilDivUIOp::create(b, loc, rows, writer.constant(s.rows));
-    Value perGroup = writer.constant(kRowGroup * columnTiles);
-    Value group = arith::DivUIOp::create(b, loc, block, perGroup);
-    Value rest = arith::RemUIOp::create(b, loc, block, perGroup);
-    Value first = times(group, kRowGroup);
-    Value left = arith::SubIOp::create(b, loc, rowTiles, first);
-    Value height = arith::MinUIOp::create(b, loc, left, writer.constant(kRowGroup));
+    // Where all tiles are computed at once it is enough that neighbours share rows.
+    bool atOnce = s.specialized && s.walkers == 0;
+    int64_t most = atOnce ? 1 : std::max<int64_t>(kRowGroup / (s.rows * s.cluster), 1);
+    Value perGroup = writer.constant(most * columnTiles);
+    Value group = arith::DivUIOp::create(b, loc, index, perGroup);
+    Value rest = arith::RemUIOp::create(b, loc, index, perGroup);
+    Value first = times(group, most);
+    Value left = arith::SubIOp::create(b, loc, rowUnits(), first);
+    Value height = arith::MinUIOp::create(b, loc, left, writer.constant(most));
     row = arith::AddIOp::create(b, loc, first, arith::RemUIOp::create(b, loc, rest, height));
     column = arith::DivUIOp::create(b, loc, rest, height);
+  }
+  if (s.cluster > 1) {
+    Value rank = arith::RemUIOp::create(b, loc, blockId(0), writer.constant(s.cluster));
+    row = arith::AddIOp::create(b, loc, times(row, s.cluster), rank);
   }
   firstRow = times(row, s.rows);
   firstColumn = times(column, s.columns);
@@ -299,7 +326,8 @@ void LinearGpuKernel::loadColumns() {
   hasColumns = true;
   Value zero = writer.constant(0);
   auto load = [&](Value source) {
-    Value tile = t.fragment(1, s.columns, elementOf(source));
+    Type element = elementOf(source); // accumulators of wgmma fill the registers
+    Value tile = s.specialized ? t.shared(1, s.columns, element) : t.fragment(1, s.columns, element);
     t.load(tile, source, {zero, firstColumn}, {0, 1});
     return tile;
   };
@@ -322,7 +350,8 @@ void LinearGpuKernel::loadRows() {
   scaleTile = scale && !statistics ? load(scale, false) : Value();
   meanTile = mean && !statistics ? load(mean, false) : Value();
   for (auto [source, extra, tile] : llvm::zip(extras, p.extras, extraTiles)) {
-    tile = extra.perRow ? load(source, extra.perColumn) : tile;
+    bool later = s.specialized && extra.perColumn;
+    tile = extra.perRow && !later ? load(source, extra.perColumn) : tile;
   }
 }
 
@@ -363,6 +392,12 @@ void LinearGpuKernel::finish() {
     value = arith::MulFOp::create(b, loc, value, v[1]);
     return shifts ? arith::AddFOp::create(b, loc, value, v.back()).getResult() : value;
   };
+  for (auto [source, tile] : llvm::zip(extras, extraTiles)) {
+    if (!tile) {
+      tile = t.fragment(s.rows, s.columns, elementOf(source));
+      t.load(tile, source, {firstRow, firstColumn}, {0, 1});
+    }
+  }
   if (p.hasNorm()) {
     buildEpilogue(t, p.op, acc, tiles, normalise, extraTiles);
   } else {

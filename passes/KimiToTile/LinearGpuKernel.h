@@ -54,12 +54,15 @@ private:
   bool importArguments();
   bool isNarrow() const { return p.operand.getIntOrFloatBitWidth() < 32; }
   bool loadsEarly() const;
-  void place();
+  mlir::Value rowUnits();
+  void buildTile(mlir::Value index);
+  void place(mlir::Value index);
   void buildPipelined();
   void buildDirect();
   bool buildDirectInRegisters();
   void buildSum();
-  /// What the epilogue reads: a value for each column (of weights, mostly), and the rest.
+  /// What the epilogue reads: a value for each column (of weights, mostly), and the rest. Tiles of `extraTiles` that are
+  /// null after that are loaded behind the product.
   void loadColumns();
   void loadRows();
   void finish();

@@ -64,7 +64,10 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
 
   LogicalResult schedule(HostContext &context, FusedLinearOp op) {
     FoldedLinear p(context, op);
-    LinearShape shape{p.n, p.k, static_cast<int64_t>(p.operand.getIntOrFloatBitWidth() / 8), p.hasNorm()};
+    LinearShape shape{p.n, p.k, static_cast<int64_t>(p.operand.getIntOrFloatBitWidth() / 8)};
+    Type result = cast<ShapedType>(op.getType()).getElementType();
+    shape.resultSize = static_cast<int64_t>(result.getIntOrFloatBitWidth() / 8);
+    shape.norm = p.hasNorm();
     shape.wideExtras = llvm::any_of(p.extras, [](const LinearExtra &extra) { return extra.perRow && extra.perColumn; });
     shape.copyable = p.copyable;
     std::vector<LinearChoice> choices = chooseLinearTiles(arch, shape, p.m.getConstant());

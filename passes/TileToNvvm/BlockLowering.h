@@ -62,9 +62,11 @@ private:
   llvm::SmallVector<Coord> coordsOf(tile::LayoutAttr layout, int64_t index, unsigned rank,
                                     llvm::ArrayRef<Coord> origin = {});
   /// The elements of a box, from `origin` on, that a thread holds under `layout` (of `shape`), register by register.
-  /// Dims in which the box has extent 1 are broadcast.
+  /// Dims in which the box has extent 1 are broadcast. `count` registers from `first` on (-1: all); vectors start at
+  /// multiples of kVectorRegisters.
   Values read(MemoryBox &box, tile::LayoutAttr layout, llvm::ArrayRef<int64_t> shape, mlir::FloatAttr pad = {},
-              llvm::ArrayRef<Coord> origin = {});
+              llvm::ArrayRef<Coord> origin = {}, int64_t first = 0, int64_t count = -1);
+  static constexpr int64_t kVectorRegisters = 16;
   void write(MemoryBox &box, tile::LayoutAttr layout, llvm::ArrayRef<mlir::Value> values,
              llvm::ArrayRef<Coord> origin = {});
   /// The elements of a fragment that a thread holds under `layout` of `shape` (dims of extent 1 of the fragment are

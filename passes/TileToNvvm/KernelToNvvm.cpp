@@ -26,8 +26,8 @@ constexpr int64_t kTensorMapBytes = 128, kTensorMapAlignment = 64;
 
 class KernelLowering {
 public:
-  KernelLowering(tile::KernelOp kernel, const LLVMTypeConverter &converter)
-      : kernel(kernel), converter(converter), b(kernel), loc(kernel.getLoc()) {}
+  KernelLowering(tile::KernelOp kernel, const LLVMTypeConverter &converter, bool overlap)
+      : kernel(kernel), converter(converter), overlap(overlap), b(kernel), loc(kernel.getLoc()) {}
 
   LogicalResult run() {
     if (failed(checkSignature(kernel))) {
@@ -39,11 +39,17 @@ public:
     }
     threads = *kernel.getThreads();
     tasks = kernel->hasAttr(kernel_attrs::kTasks);
+    if (overlap) {
+      kernel->setAttr(kernel_attrs::kPdl, b.getUnitAttr());
+    }
     LLVM::LLVMFuncOp function = declare();
     replaceArguments(function);
     replaceBlockIds(function);
     if (tasks) {
-      guard(function);
+      guard(function, point);
+    }
+    if (overlap) {
+      waitForGrids(function);
     }
     kernel.erase();
     return success();
@@ -181,21 +187,54 @@ private:
     });
   }
 
-  /// Threads past the end of the grid return.
-  void guard(LLVM::LLVMFuncOp function) {
+  /// Threads whose `place` is past the end of the grid return.
+  void guard(LLVM::LLVMFuncOp function, Value place) {
     Block *entry = &function.getBody().front();
-    Block *body = entry->splitBlock(std::next(Block::iterator(point.getDefiningOp())));
+    Block *body = entry->splitBlock(std::next(Block::iterator(place.getDefiningOp())));
     Block *exit = new Block();
     function.getBody().push_back(exit);
     b.setInsertionPointToEnd(entry);
-    Value inside = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ult, point, entry->getArgument(gridX));
+    Value inside = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ult, place, entry->getArgument(gridX));
     LLVM::CondBrOp::create(b, loc, inside, body, exit);
     b.setInsertionPointToEnd(exit);
     LLVM::ReturnOp::create(b, loc, ValueRange());
   }
 
+  /// Waits for the grids before this one ahead of everything that accesses global memory, then lets the next one in.
+  void waitForGrids(LLVM::LLVMFuncOp function) {
+    Block &entry = function.getBody().front();
+    b.setInsertionPointToStart(&entry);
+    bool apart = tasks; // a branch stands between the wait and what it protects
+    for (Operation &op : entry) {
+      // Ahead of the roles of a specialised kernel only barriers are initialised; the roles are branches.
+      if (kernel->hasAttr(kernel_attrs::kConsumers) && isa<NVVM::Barrier0Op, NVVM::ClusterWaitOp>(op)) {
+        b.setInsertionPointAfter(&op);
+        apart = true;
+        break;
+      }
+    }
+    // The ops of the NVVM dialect say of themselves that they leave memory alone.
+    LLVM::InlineAsmOp::create(b, loc, TypeRange(), ValueRange(),
+                              "griddepcontrol.wait; griddepcontrol.launch_dependents;", "~{memory}",
+                              /*has_side_effects=*/true, /*is_align_stack=*/false,
+                              LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+    if (!apart) {
+      // Loads of what no kernel in flight is said to write may move over anything but a branch.
+      Block *body = entry.splitBlock(b.getInsertionPoint());
+      Block *exit = new Block();
+      function.getBody().push_back(exit);
+      b.setInsertionPointToEnd(&entry);
+      Value zero = LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(0));
+      Value some = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, entry.getArgument(gridX), zero);
+      LLVM::CondBrOp::create(b, loc, some, body, exit);
+      b.setInsertionPointToEnd(exit);
+      LLVM::ReturnOp::create(b, loc, ValueRange());
+    }
+  }
+
   tile::KernelOp kernel;
   const LLVMTypeConverter &converter;
+  bool overlap;
   OpBuilder b;
   Location loc;
   int64_t threads = 0;
@@ -205,10 +244,12 @@ private:
 };
 
 struct TileKernelToNvvm : kimi::impl::TileKernelToNvvmBase<TileKernelToNvvm> {
+  using TileKernelToNvvmBase::TileKernelToNvvmBase;
+
   void runOnOperation() override {
     LLVMTypeConverter converter(&getContext());
     for (tile::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<tile::KernelOp>())) {
-      if (failed(KernelLowering(kernel, converter).run())) {
+      if (failed(KernelLowering(kernel, converter, overlap).run())) {
         return signalPassFailure();
       }
     }

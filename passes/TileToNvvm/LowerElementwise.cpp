@@ -114,16 +114,15 @@ LogicalResult BlockLowering::lowerMap(tile::MapOp op) {
     writes.push_back(target);
   }
   MapBody body(e, op);
-  auto compute = [&](tile::LayoutAttr spread, ArrayRef<Values> elements, ArrayRef<Coord> origin) {
-    Values results;
-    for (int64_t r = 0; r < spread.registerCount(); ++r) {
+  auto compute = [&](Values &results, int64_t count, tile::LayoutAttr spread, ArrayRef<Values> elements,
+                     ArrayRef<Coord> origin) {
+    for (int64_t i = 0; i < count; ++i) {
       Values at;
       for (const Values &list : elements) {
-        at.push_back(list[r]);
+        at.push_back(list[i]);
       }
-      results.push_back(body.emit(at, coordsOf(spread, r, rank, origin)));
+      results.push_back(body.emit(at, coordsOf(spread, results.size(), rank, origin)));
     }
-    return e.convert(results, type.getElementType());
   };
 
   if (anyFragment) {
@@ -140,12 +139,20 @@ LogicalResult BlockLowering::lowerMap(tile::MapOp op) {
       }
     }
     access(reads, writes);
-    for (auto [input, values] : llvm::zip(inputs, elements)) {
-      if (auto *memory = std::get_if<MemoryBox>(&input)) {
-        values = read(*memory, layout, shape);
+    // A few registers at a time: what is read from memory is not to take as many registers as the results.
+    Values results;
+    int64_t count = layout.registerCount();
+    for (int64_t first = 0; first < count; first += kVectorRegisters) {
+      int64_t some = std::min(kVectorRegisters, count - first);
+      SmallVector<Values> part;
+      for (auto [input, values] : llvm::zip(inputs, elements)) {
+        auto *memory = std::get_if<MemoryBox>(&input);
+        part.push_back(memory ? read(*memory, layout, shape, {}, {}, first, some)
+                              : Values(ArrayRef<Value>(values).slice(first, some)));
       }
+      compute(results, some, layout, part, SmallVector<Coord>(rank));
     }
-    writeOperand(op, *out, layout, compute(layout, elements, SmallVector<Coord>(rank)));
+    writeOperand(op, *out, layout, e.convert(results, type.getElementType()));
     return success();
   }
   access(reads, writes);
@@ -155,7 +162,9 @@ LogicalResult BlockLowering::lowerMap(tile::MapOp op) {
            for (TileOperand &input : inputs) {
              elements.push_back(read(std::get<MemoryBox>(input), spread, piece, {}, origin));
            }
-           write(*target, spread, compute(spread, elements, origin), origin);
+           Values results;
+           compute(results, spread.registerCount(), spread, elements, origin);
+           write(*target, spread, e.convert(results, type.getElementType()), origin);
          });
   return success();
 }

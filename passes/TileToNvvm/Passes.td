@@ -110,8 +110,14 @@ def TileKernelToNvvm : Pass<"tile-kernel-to-nvvm", "mlir::ModuleOp"> {
     llvm.func @id(%p: !llvm.ptr<1> {llvm.noalias, llvm.readonly}, %size: i64, %stride: i64, %grid_x: i64)
         attributes {nvvm.kernel, nvvm.reqntid = array<i32: 128>, ...} { ... }
     ```
+    With `overlap` (compute capability 9.0 and later) a kernel may be launched while the one before it ends: nothing
+    before `griddepcontrol.wait` accesses global memory (`tile.pdl`), barriers in shared memory are initialised by then.
+    Behind it the next kernel is let in.
+
     Numeric effect: none.
   }];
+  let options = [Option<"overlap", "overlap", "bool", /*default=*/"false",
+                        "kernels wait for the grids before them, and may be launched ahead of that">];
   let dependentDialects = ["mlir::LLVM::LLVMDialect", "mlir::NVVM::NVVMDialect", "mlir::arith::ArithDialect"];
 }
 

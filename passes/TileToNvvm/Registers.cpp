@@ -81,14 +81,14 @@ static SmallVector<Coord> within(ArrayRef<int64_t> shape, SmallVector<Coord> coo
 }
 
 BlockLowering::Values BlockLowering::read(MemoryBox &box, tile::LayoutAttr layout, ArrayRef<int64_t> shape,
-                                          FloatAttr pad, ArrayRef<Coord> origin) {
+                                          FloatAttr pad, ArrayRef<Coord> origin, int64_t first, int64_t wanted) {
   unsigned rank = shape.size();
-  int64_t dim = box.contiguousDim();
+  int64_t dim = box.contiguousDim(), end = wanted < 0 ? layout.registerCount() : first + wanted;
   bool broadcast = dim >= 0 && box.shape()[dim] == 1;
   int64_t count = broadcast ? 1 : vectorOf(layout, rank, dim, box.vectorElements());
-  Values values(layout.registerCount());
+  Values values(end - first);
   std::map<std::vector<int64_t>, Value> loaded; // broadcast elements are loaded once
-  for (int64_t r = 0; r < layout.registerCount(); r += count) {
+  for (int64_t r = first; r < end; r += count) {
     SmallVector<Coord> coords = within(box.shape(), coordsOf(layout, r, rank, origin));
     std::vector<int64_t> key;
     for (const Coord &coord : coords) {
@@ -97,10 +97,10 @@ BlockLowering::Values BlockLowering::read(MemoryBox &box, tile::LayoutAttr layou
     if (count == 1) {
       Value &value = loaded[key];
       value = value ? value : box.load(coords, 1, pad)[0];
-      values[r] = value;
+      values[r - first] = value;
       continue;
     }
-    llvm::copy(box.load(coords, count, pad), values.begin() + r);
+    llvm::copy(box.load(coords, count, pad), values.begin() + (r - first));
   }
   return values;
 }

@@ -33,7 +33,7 @@ TEST(GpuSchedule, LinearTilesFit) {
       for (int64_t k : {1, 20, 768, 3072, 28672}) {
         for (int64_t size : {2, 4}) {
           for (bool norm : {false, true}) {
-            LinearShape shape{n, k, size, norm, /*wideExtras=*/!norm, /*copyable=*/k % 8 == 0};
+            LinearShape shape{n, k, size, /*resultSize=*/4, norm, /*wideExtras=*/!norm, /*copyable=*/k % 8 == 0};
             std::vector<LinearChoice> choices = chooseLinearTiles(arch, shape);
             ASSERT_FALSE(choices.empty());
             EXPECT_FALSE(choices.back().rows) << "the last tile is for any number of rows";
@@ -52,7 +52,10 @@ TEST(GpuSchedule, LinearTilesFit) {
                 EXPECT_TRUE(choice.rows && *choice.rows <= tile.rows);
                 continue;
               }
-              EXPECT_LE(tile.sharedBytes(size), arch.sharedPerBlock);
+              int64_t passing = tile.specialized ? tile.threads / 32 * 2048 : 0; // results on their way out
+              EXPECT_LE(tile.sharedBytes(size) + passing, arch.sharedPerBlock);
+              EXPECT_TRUE(tile.specialized || (tile.cluster == 1 && tile.walkers == 0));
+              EXPECT_EQ(tile.walkers % tile.cluster, 0);
               EXPECT_EQ(tile.depth * size % 16, 0);
               EXPECT_TRUE(tile.splits == 1 || !norm) << "statistics do not split";
               EXPECT_EQ(tile.specialized && !(arch.specialized && size == 2 && shape.copyable), false);
@@ -70,15 +73,29 @@ TEST(GpuSchedule, LinearTilesFit) {
 TEST(GpuSchedule, LinearTilesSuitTheRows) {
   GpuArch arch = *GpuArch::get("90");
   for (int64_t m : {1, 3, 16, 64}) {
-    EXPECT_EQ(chooseLinearTiles(arch, {768, 3072, 2, false, true, true}, m)[0].tile.splits, 1) << m;
+    EXPECT_EQ(chooseLinearTiles(arch, {768, 3072, 2, 2, false, true, true}, m)[0].tile.splits, 1) << m;
   }
-  EXPECT_TRUE(chooseLinearTiles(arch, {768, 768, 2, false, true, true}, 1)[0].tile.direct);
-  EXPECT_GT(chooseLinearTiles(arch, {768, 3072, 4, false, true, true}, 128)[0].tile.splits, 1);
-  LinearTile many = chooseLinearTiles(arch, {4096, 4096, 2, false, false, true}, 8192)[0].tile;
+  EXPECT_TRUE(chooseLinearTiles(arch, {768, 768, 2, 2, false, true, true}, 1)[0].tile.direct);
+  EXPECT_GT(chooseLinearTiles(arch, {768, 3072, 4, 4, false, true, true}, 128)[0].tile.splits, 1);
+  LinearTile many = chooseLinearTiles(arch, {4096, 4096, 2, 2, false, false, true}, 8192)[0].tile;
   EXPECT_EQ(many.rows * many.columns, 128 * 128);
-  LinearTile wide = chooseLinearTiles(*GpuArch::get("90a"), {4096, 4096, 2, false, false, true}, 8192)[0].tile;
+  LinearTile wide = chooseLinearTiles(*GpuArch::get("90a"), {4096, 4096, 2, 2, false, false, true}, 8192)[0].tile;
   EXPECT_TRUE(wide.specialized);
   EXPECT_EQ(wide.columns, 256);
+  EXPECT_GT(wide.walkers, 0) << "more tiles than multiprocessors";
+}
+
+/// With wgmma the tiles of one turn fill the multiprocessors as evenly as their sizes allow.
+TEST(GpuSchedule, OneTurnWhereItFits) {
+  GpuArch arch = *GpuArch::get("90a");
+  for (auto [n, k] : {std::pair(2304, 768), std::pair(768, 768), std::pair(3072, 768), std::pair(768, 3072)}) {
+    LinearTile tile = chooseLinearTiles(arch, {n, k, 2, 2, false, false, true}, 1024)[0].tile;
+    EXPECT_TRUE(tile.specialized);
+    EXPECT_EQ(tile.walkers, 0);
+    int64_t blocks = 1024 / tile.rows * ((n + tile.columns - 1) / tile.columns);
+    EXPECT_LE(blocks, arch.multiprocessors) << n;
+    EXPECT_GE(blocks, arch.multiprocessors * 3 / 4) << n;
+  }
 }
 
 TEST(GpuSchedule, AttentionTilesFit) {
