@@ -88,8 +88,8 @@ double rate(const LinearTile &tile, int64_t elementSize) {
   return (elementSize == 4 ? 128.0 : 1024.0 * 0.75) * fill;
 }
 
-/// The time of a product by wgmma, fed by the copy engine, with one block on an SM. Rates measured on an H200: copies run
-/// at about 66 bytes a cycle and SM, products at the nominal rate where shared memory keeps up with them.
+/// The time of a product by wgmma, fed by the copy engine, with one block on an SM. Rates measured on an H200: copies
+/// run at about 66 bytes a cycle and SM, products at the nominal rate where shared memory keeps up with them.
 double specializedCycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &tile, int64_t m) {
   constexpr double copyBytes = 66, storeBytes = 20, tileCycles = 600, fillCycles = 1000, stepCycles = 20;
   constexpr double overlapped = 0.1; // of the shorter of copies and products, which gets in the way of the longer

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The accumulators of matrix instructions lie two elements a thread, four threads a row: stored as they lie, a warp
-// touches eight rows, a part of a line in each. So a warp passes 16 rows of 128 bytes at a time through shared memory of
-// its own and moves them in vectors of 16 bytes, or, where rows start anywhere (an odd number of columns), in elements
-// side by side: whole lines either way. No other warp takes part, so no barrier of the block is due.
+// touches eight rows, a part of a line in each. So a warp passes 16 rows of 128 bytes at a time through shared memory
+// of its own and moves them in vectors of 16 bytes, or, where rows start anywhere (an odd number of columns), in
+// elements side by side: whole lines either way. No other warp takes part, so no barrier of the block is due.
 //
 //===----------------------------------------------------------------------===//
 
@@ -131,8 +131,8 @@ bool BlockLowering::moveStaged(MemoryBox &memory, tile::LayoutAttr layout, llvm:
   // Where this warp's rows start in it, and its part of the fragment.
   Coord firstRow = e.scale(Coord(e.warp(), llvm::NextPowerOf2(warps - 1) - 1), kRows);
   SmallVector<Coord> part(e.place(layout, 2).warpBase);
-  tile::LayoutAttr lanes = tile::makeLayout(builder.getContext(), layout.getRegisters(), layout.getLanes(),
-                                            {{warps, 0, 0}});
+  tile::LayoutAttr lanes =
+      tile::makeLayout(builder.getContext(), layout.getRegisters(), layout.getLanes(), {{warps, 0, 0}});
   SmallVector<Coord> lane(e.place(lanes, 2).base);
   int64_t vector = std::min(memory.vectorElements(), kRowBytes / 8 / size);
   vector = std::min(vector, part[1].alignment(vector));

@@ -65,12 +65,16 @@ func.func @stored_rows(%x: tensor<1024x768xbf16>, %w: tensor<50257x768xbf16>) ->
 // -----
 
 // On 90a products of 16-bit elements are left to wgmma: a pipeline of nothing but the product, statistics of the rows by
-// a launch before it.
+// a launch before it. There are more tiles than multiprocessors: each block walks over several. What the epilogue reads of
+// columns is in shared memory before the product starts.
 // WGMMA: tile.kernel @statistics_768_layer(
 // WGMMA-COUNT-2: tile.store
 // WGMMA: tile.kernel @linear_768x2304_bf16_layer({{.*}}threads = 256 : i64, warp_specialized}
-// WGMMA: tile.pipeline {{.*}} stages 4
-// WGMMA: tile.mma {{.*}} transpose_b : memref<128x256xf32{{.*}}, memref<128x64xbf16{{.*}}, memref<256x64xbf16
+// WGMMA: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c132
+// WGMMA: tile.load {{.*}}, memref<128x1xf32, #tile.space<fragment>>
+// WGMMA: tile.load {{.*}}, memref<1x192xf32, #tile.space<shared>>
+// WGMMA: tile.pipeline {{.*}} stages 5
+// WGMMA: tile.mma {{.*}} transpose_b : memref<128x192xf32{{.*}}, memref<128x64xbf16{{.*}}, memref<192x64xbf16
 // WGMMA-NEXT: }
 // WGMMA-LABEL: func.func @wgmma
 // WGMMA: %[[S:.*]]:2 = kimi.dispatch [@statistics_768_layer]
