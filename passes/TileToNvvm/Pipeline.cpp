@@ -50,7 +50,9 @@ void kimi::buildTileToCudaPipeline(OpPassManager &pm, const TileToCudaOptions &o
   pm.addPass(createTileExpandMath({/*all=*/true}));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  pm.addPass(createTileKernelToNvvm());
+  TileKernelToNvvmOptions launch;
+  launch.overlap = options.sm >= 90;
+  pm.addPass(createTileKernelToNvvm(launch));
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
   arith::ArithEmulateUnsupportedFloatsOptions emulate;
