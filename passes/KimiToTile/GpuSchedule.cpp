@@ -155,8 +155,9 @@ void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<L
     tile.launchedStatistics = shape.norm;
     tile.cluster = cluster;
     tile.walkers = walks ? arch.multiprocessors / cluster * cluster : 0;
-    // Beside the stages: what results pass through on their way out (2 KiB a warp), barriers, the system's share.
-    constexpr int64_t perWarp = 2048, reserved = 4096;
+    // Beside the stages: what results pass through on their way out (18 rows of 128 bytes a warp), barriers, the
+    // system's share.
+    constexpr int64_t perWarp = 2304, reserved = 4096;
     int64_t room = arch.sharedPerSm - tile.threads / 32 * perWarp - reserved;
     tile.stages = std::min(room / tile.sharedBytes(shape.elementSize), mostStages);
     if (tile.stages >= fewestStages) {

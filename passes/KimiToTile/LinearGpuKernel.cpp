@@ -123,8 +123,7 @@ bool LinearGpuKernel::importArguments() {
 }
 
 FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem, const SymbolicDim &guard) {
-  writer.setThreads(s.threads, s.blocksPerSm(arch, p.operand.getIntOrFloatBitWidth() / 8), s.specialized,
-                    s.cluster);
+  writer.setThreads(s.threads, s.blocksPerSm(arch, p.operand.getIntOrFloatBitWidth() / 8), s.specialized, s.cluster);
   if (!importArguments()) {
     writer.abandon();
     return failure();
@@ -178,7 +177,8 @@ void LinearGpuKernel::buildTile(Value index) {
 /// Whether registers are free for what the epilogue reads, so that nothing waits for memory after the product. Fused
 /// multiply-adds of fp32 need theirs for operands; kernels for wgmma keep columns in shared memory.
 bool LinearGpuKernel::loadsEarly() const {
-  return part == LinearPart::whole && (s.direct || s.specialized || (isNarrow() && s.rows * s.columns <= kFewElements * s.threads));
+  return part == LinearPart::whole &&
+         (s.direct || s.specialized || (isNarrow() && s.rows * s.columns <= kFewElements * s.threads));
 }
 
 /// Tiles along the rows, as many as a cluster computes beside each other together.

@@ -61,8 +61,8 @@ private:
   void buildDirect();
   bool buildDirectInRegisters();
   void buildSum();
-  /// What the epilogue reads: a value for each column (of weights, mostly), and the rest. Tiles of `extraTiles` that are
-  /// null after that are loaded behind the product.
+  /// What the epilogue reads: a value for each column (of weights, mostly), and the rest. Tiles of `extraTiles` that
+  /// are null after that are loaded behind the product.
   void loadColumns();
   void loadRows();
   void finish();

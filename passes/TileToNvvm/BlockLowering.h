@@ -25,6 +25,12 @@ struct Fragment {
   std::unique_ptr<tile::RegisterTable> registers;
 };
 
+/// What registers of a warp hold of 16 rows times `columns` elements, from (row, column) of the warp's part on.
+struct Strip {
+  int64_t row, column, columns = 0;
+  llvm::SmallVector<int64_t> registers;
+};
+
 /// What a memref operand of a tile op stands for.
 using TileOperand = std::variant<Fragment *, MemoryBox>;
 
@@ -93,6 +99,9 @@ private:
   /// Stores `values`, of the memory's element type, which the threads hold under `layout`, to `memory`, or loads them
   /// from there (zeros outside). False, and nothing done, where that would gain nothing or cannot be.
   bool moveStaged(MemoryBox &memory, tile::LayoutAttr layout, llvm::MutableArrayRef<mlir::Value> values, bool store);
+  /// Stores words (4 bytes) to rows that start at any of them.
+  void storeShifted(MemoryBox &memory, tile::LayoutAttr layout, llvm::ArrayRef<Strip> strips,
+                    llvm::ArrayRef<mlir::Value> values);
   /// Copies a box to a shared tile through registers.
   mlir::LogicalResult copyIn(tile::LoadOp op, MemoryBox &source, MemoryBox &tile);
   mlir::LogicalResult lowerStore(tile::StoreOp op);

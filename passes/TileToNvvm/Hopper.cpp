@@ -56,9 +56,12 @@ void hopper::emitClusterArrive(OpBuilder &b, Location loc, Value barrier, Value 
   NVVM::MBarrierArriveOp::create(b, loc, Type(), remote, Value(), NVVM::MemScopeKind::CTA, /*relaxed=*/false);
 }
 
-void hopper::emitClusterBarrier(OpBuilder &b, Location loc) {
-  // Relaxed: what the blocks tell each other here, fences and barriers in shared memory make visible.
-  NVVM::ClusterArriveRelaxedOp::create(b, loc, UnitAttr());
+void hopper::emitClusterBarrier(OpBuilder &b, Location loc, bool relaxed) {
+  if (relaxed) {
+    NVVM::ClusterArriveRelaxedOp::create(b, loc, UnitAttr());
+  } else {
+    NVVM::ClusterArriveOp::create(b, loc, UnitAttr());
+  }
   NVVM::ClusterWaitOp::create(b, loc, UnitAttr());
 }
 

@@ -63,8 +63,9 @@ void emitNamedBarrierArrive(mlir::OpBuilder &b, mlir::Location loc, mlir::Value 
 void emitSetMaxRegisters(mlir::OpBuilder &b, mlir::Location loc, int64_t registers, bool increase);
 /// i1: true for one thread of the warp, which is converged here.
 mlir::Value emitElect(mlir::OpBuilder &b, mlir::Location loc);
-/// All threads of all blocks of the cluster meet.
-void emitClusterBarrier(mlir::OpBuilder &b, mlir::Location loc);
+/// All threads of all blocks of the cluster meet. `relaxed`: what they did before needs no order (barriers that were
+/// initialised have a fence of their own); otherwise it is complete, accesses to each other's memory too.
+void emitClusterBarrier(mlir::OpBuilder &b, mlir::Location loc, bool relaxed);
 /// griddepcontrol.wait: returns when the grids before this one are complete and their writes visible.
 void emitGridWait(mlir::OpBuilder &b, mlir::Location loc);
 /// griddepcontrol.launch_dependents: the next grid may start.

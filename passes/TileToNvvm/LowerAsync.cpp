@@ -101,7 +101,7 @@ void AsyncLowering::lowerRoles(tile::RolesOp op) {
   // Barriers have been initialised above.
   emitBarrierInitFence(b, loc);
   if (cluster > 1) {
-    emitClusterBarrier(b, loc);
+    emitClusterBarrier(b, loc, /*relaxed=*/true);
   } else {
     NVVM::Barrier0Op::create(b, loc);
   }
@@ -141,9 +141,9 @@ void AsyncLowering::lowerRoles(tile::RolesOp op) {
     emitNamedBarrierArrive(inner, loc, number(inner, loc, kFirstTurnBarrier), 2 * kWarpGroup);
   }
   fill(roles.elseBlock(), op.getConsumer());
-  if (cluster > 1) { // no block leaves while others may still write to it
+  if (cluster > 1) { // no block leaves while others may still write to it, or arrive at its barriers
     b.setInsertionPointAfter(roles);
-    emitClusterBarrier(b, loc);
+    emitClusterBarrier(b, loc, /*relaxed=*/false);
   }
 }
 

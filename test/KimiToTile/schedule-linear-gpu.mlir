@@ -71,8 +71,8 @@ func.func @stored_rows(%x: tensor<1024x768xbf16>, %w: tensor<50257x768xbf16>) ->
 // WGMMA-COUNT-2: tile.store
 // WGMMA: tile.kernel @linear_768x2304_bf16_layer({{.*}}threads = 256 : i64, warp_specialized}
 // WGMMA: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c132
-// WGMMA: tile.load {{.*}}, memref<128x1xf32, #tile.space<fragment>>
 // WGMMA: tile.load {{.*}}, memref<1x192xf32, #tile.space<shared>>
+// WGMMA: tile.load {{.*}}, memref<128x1xf32, #tile.space<fragment>>
 // WGMMA: tile.pipeline {{.*}} stages 5
 // WGMMA: tile.mma {{.*}} transpose_b : memref<128x192xf32{{.*}}, memref<128x64xbf16{{.*}}, memref<192x64xbf16
 // WGMMA-NEXT: }
