@@ -145,8 +145,11 @@ void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<L
     return;
   }
   auto add = [&](int64_t groups, int64_t columns, int64_t depth, int64_t cluster, bool walks) {
-    // Registers of a thread: accumulators, as many again where whole tiles are read beside them, and addresses.
-    constexpr int64_t others = 40, most = 232, fewestStages = 3, mostStages = 8;
+    // Registers of a thread: accumulators, as many again where whole tiles are read beside them, addresses, what a norm
+    // reads of rows and columns, and what shifts rows of words that start anywhere.
+    constexpr int64_t addresses = 40, ofNorm = 30, ofShift = 64, most = 232, fewestStages = 3, mostStages = 8;
+    bool shifts = shape.resultSize == 4 && shape.n % 4 != 0;
+    int64_t others = addresses + (shape.norm ? ofNorm : 0) + (shifts ? ofShift : 0);
     if (columns / 2 * (shape.wideExtras ? 2 : 1) + others > most) {
       return;
     }

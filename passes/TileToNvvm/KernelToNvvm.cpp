@@ -221,6 +221,13 @@ private:
     if (!apart) {
       // Loads of what no kernel in flight is said to write may move over anything but a branch.
       Block *body = entry.splitBlock(b.getInsertionPoint());
+      // Arrays of a thread become registers only where they stand in the entry block.
+      for (auto array : llvm::make_early_inc_range(body->getOps<LLVM::AllocaOp>())) {
+        if (Operation *size = array.getArraySize().getDefiningOp(); size && size->getBlock() == body) {
+          size->moveBefore(&entry, entry.begin());
+        }
+        array->moveBefore(&entry, entry.end());
+      }
       Block *exit = new Block();
       function.getBody().push_back(exit);
       b.setInsertionPointToEnd(&entry);

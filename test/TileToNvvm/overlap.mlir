@@ -22,17 +22,20 @@ tile.kernel @copy(%x: !v, %y: !v) {
 
 !v = memref<?xf32, strided<[1], offset: ?>>
 
-// A branch keeps loads of what the kernel only reads from moving ahead of the wait.
+// A branch keeps loads of what the kernel only reads from moving ahead of the wait. Arrays stay in the entry block.
 // CHECK-LABEL: llvm.func @tiles(
 // CHECK-SAME: %[[GRID:[a-z0-9]*]]: i64) attributes
 // CHECK-NOT: llvm.addrspacecast
 // CHECK: griddepcontrol.wait
+// CHECK: llvm.alloca
 // CHECK: %[[SOME:.*]] = llvm.icmp "ne" %[[GRID]], %{{.*}}
 // CHECK: llvm.cond_br %[[SOME]], ^[[BODY:.*]], ^{{.*}}
 // CHECK: ^[[BODY]]:
 // CHECK: memref.load
 tile.kernel @tiles(%x: !v, %y: !v) attributes {threads = 256, tile.shared_bytes = 4096} {
   %t = tile.alloc : memref<64xf32, #tile.space<shared>>
+  %one = arith.constant 1 : i32
+  %array = llvm.alloca %one x !llvm.array<4 x f32> : (i32) -> !llvm.ptr
   %i = tile.block_id 0
   %v = memref.load %x[%i] : !v
   memref.store %v, %t[%i] : memref<64xf32, #tile.space<shared>>
