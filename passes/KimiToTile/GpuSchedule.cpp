@@ -68,10 +68,12 @@ bool LinearTile::operator==(const LinearTile &other) const {
 }
 
 namespace {
-constexpr double kCopyBytes = 40;         // from the second-level cache to an SM, bytes a cycle
-constexpr double kSumBytes = 2500;        // of partial sums through the second-level cache, all SMs together
-constexpr double kStepCycles = 60;        // barrier and loop of a pipeline step
+constexpr double kCopyBytes = 40;  // from the second-level cache to an SM, bytes a cycle
+constexpr double kSumBytes = 2500; // of partial sums through the second-level cache, all SMs together
+constexpr double kStepCycles =
+    280; // barrier and loop of a pipeline step; 400 to 450 with the chain, measured on an H200
 constexpr double kChainCycles = 40;       // a matrix instruction and the load of its operands, per 16 of k
+constexpr double kCopyLatency = 1000;     // from a copy's issue until its bytes can be read
 constexpr double kBlockCycles = 1200;     // filling the pipeline, epilogue, store
 constexpr double kLaunchCycles = 3000;    // one more launch, for the sum of a split or the statistics of rows
 constexpr int64_t kDirectRows[] = {1, 4}; // rows of the kernels that read weights where they multiply them
@@ -101,6 +103,9 @@ double specializedCycles(const GpuArch &arch, const LinearShape &shape, const Li
   double products = groups * std::max(columns / 2, 16 + columns / 4) * static_cast<double>(tile.depth) / 16;
   double bytes = (static_cast<double>(tile.rows) + columns / static_cast<double>(tile.cluster)) *
                  static_cast<double>(tile.depth * shape.elementSize);
+  if (shape.norm && !tile.launchedStatistics) { // an element takes five instructions of one of 128 lanes
+    products += static_cast<double>(64 * tile.depth) * 5 / 128;
+  }
   double copies = bytes / copyBytes, steps = std::ceil(static_cast<double>(shape.k) / static_cast<double>(tile.depth));
   double step = std::max(products, copies) + overlapped * std::min(products, copies) + stepCycles;
   double loop = steps * (step + (tile.cluster > 1 ? clusterStepCycles : 0));
@@ -123,7 +128,9 @@ double cycles(const GpuArch &arch, const LinearShape &shape, const LinearTile &t
   double copies = static_cast<double>((tile.rows + tile.columns) * tile.depth * shape.elementSize) / kCopyBytes;
   double busy = std::max(arithmetic, copies);
   double chain = kChainCycles * static_cast<double>(tile.depth) / 16 + kStepCycles;
-  double alone = std::max(busy, chain);
+  // What is fetched has been under way for as many steps as there are stages beside the one that is read.
+  double latency = kCopyLatency / static_cast<double>(std::max<int64_t>(tile.stages - 1, 1));
+  double alone = tile.direct ? std::max(busy, chain) : std::max({busy, chain, latency});
   int64_t perSm = llvm::divideCeil(blocks, arch.multiprocessors);
   int64_t turns = llvm::divideCeil(perSm, tile.blocksPerSm(arch, shape.elementSize));
   double total = std::max(static_cast<double>(perSm) * busy, static_cast<double>(turns) * alone) * steps + kBlockCycles;
@@ -144,7 +151,7 @@ void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<L
   if (!arch.specialized || shape.elementSize != 2 || !shape.copyable) {
     return;
   }
-  auto add = [&](int64_t groups, int64_t columns, int64_t depth, int64_t cluster, bool walks) {
+  auto add = [&](int64_t groups, int64_t columns, int64_t depth, int64_t cluster, bool walks, bool launches) {
     // Registers of a thread: accumulators, as many again where whole tiles are read beside them, addresses, what a norm
     // reads of rows and columns, and what shifts rows of words that start anywhere.
     constexpr int64_t addresses = 40, ofNorm = 30, ofShift = 64, most = 232, fewestStages = 3, mostStages = 8;
@@ -155,7 +162,7 @@ void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<L
     }
     LinearTile tile{64 * groups, columns, depth, 1, 128 * groups};
     tile.specialized = true;
-    tile.launchedStatistics = shape.norm;
+    tile.launchedStatistics = shape.norm && launches;
     tile.cluster = cluster;
     tile.walkers = walks ? arch.multiprocessors / cluster * cluster : 0;
     // Beside the stages: what results pass through on their way out (18 rows of 128 bytes a warp), barriers, the
@@ -168,15 +175,17 @@ void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<L
     }
   };
   for (int64_t groups : {1, 2}) {
-    for (int64_t columns : {32, 48, 64, 96, 128, 144, 160, 192, 224, 256}) {
-      if (columns > 32 && columns / 2 >= shape.n) {
+    for (int64_t columns : {16, 24, 32, 48, 64, 96, 128, 144, 160, 192, 224, 256}) {
+      if (columns > 16 && columns / 2 >= shape.n) {
         continue;
       }
       for (int64_t depth : {64, 128}) {
-        add(groups, columns, depth, /*cluster=*/1, /*walks=*/false);
-        add(groups, columns, depth, /*cluster=*/1, /*walks=*/true);
+        add(groups, columns, depth, /*cluster=*/1, /*walks=*/false, /*launches=*/true);
+        add(groups, columns, depth, /*cluster=*/1, /*walks=*/true, /*launches=*/true);
         if (groups == 2) { // too little work for the waits on each other otherwise
-          add(groups, columns, depth, /*cluster=*/2, /*walks=*/true);
+          add(groups, columns, depth, /*cluster=*/2, /*walks=*/true, /*launches=*/true);
+        } else if (shape.norm) { // decode: what few columns leave idle takes the statistics of its rows on the way
+          add(groups, columns, depth, /*cluster=*/1, /*walks=*/false, /*launches=*/false);
         }
       }
     }
@@ -216,7 +225,8 @@ LinearTile best(const GpuArch &arch, const LinearShape &shape, int64_t m, const 
   LinearTile winner{};
   double least = 0;
   for (const LinearTile &tile : candidates(arch, shape)) {
-    if ((tile.rows > 16 && tile.rows / 2 >= m) || (tile.splits > 1 && m <= kUnsplitRows)) {
+    bool smallest = tile.rows == 16 || (tile.specialized && tile.rows == 64); // rows past the end are not fetched
+    if ((!smallest && tile.rows / 2 >= m) || (tile.splits > 1 && m <= kUnsplitRows)) {
       continue;
     }
     double time = cycles(arch, shape, tile, m);

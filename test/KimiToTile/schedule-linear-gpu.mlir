@@ -90,6 +90,25 @@ func.func @wgmma(%x: tensor<4096x768xbf16>, %w: tensor<2304x768xbf16>, %g: tenso
 
 // -----
 
+// Decode of a batch on 90a: one warpgroup and few columns, so that there are many blocks; all of K is under way at once,
+// and the block takes the statistics of its rows on the way.
+// WGMMA: tile.kernel @linear_768x2304_bf16_layer({{.*}}threads = 128 : i64, warp_specialized}
+// WGMMA: tile.pipeline {{.*}} step %c128 stages {{[5-8]}}
+// WGMMA: tile.mma {{.*}} transpose_b : memref<64x{{16|24|32}}xf32
+// WGMMA: tile.reduce add
+// WGMMA-LABEL: func.func @decode_batch
+// WGMMA-NOT: @statistics
+func.func @decode_batch(%x: tensor<64x768xbf16>, %w: tensor<2304x768xbf16>, %g: tensor<768xf32>) -> tensor<64x2304xbf16> {
+  %y = kimi.fused_linear %x, %w transpose norm layer(%g) eps 1.0e-5 : (tensor<64x768xbf16>, tensor<2304x768xbf16>, tensor<768xf32>) -> tensor<64x2304xbf16> {
+  ^bb0(%acc: f32):
+    %0 = arith.truncf %acc : f32 to bf16
+    kimi.yield %0 : bf16
+  }
+  return %y : tensor<64x2304xbf16>
+}
+
+// -----
+
 // Rows of an odd K are padded, and what lies past the end of a row is no part of its statistics.
 // CHECK: tile.kernel @linear_33x8_layer(
 // CHECK: tile.element_index 1
