@@ -182,9 +182,7 @@ void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<L
       for (int64_t depth : {64, 128}) {
         add(groups, columns, depth, /*cluster=*/1, /*walks=*/false, /*launches=*/true);
         add(groups, columns, depth, /*cluster=*/1, /*walks=*/true, /*launches=*/true);
-        if (groups == 2) { // too little work for the waits on each other otherwise
-          add(groups, columns, depth, /*cluster=*/2, /*walks=*/true, /*launches=*/true);
-        } else if (shape.norm) { // decode: what few columns leave idle takes the statistics of its rows on the way
+        if (groups == 1 && shape.norm) { // decode: what few columns leave idle takes the statistics of its rows
           add(groups, columns, depth, /*cluster=*/1, /*walks=*/false, /*launches=*/false);
         }
       }

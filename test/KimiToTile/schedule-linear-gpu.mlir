@@ -93,7 +93,7 @@ func.func @wgmma(%x: tensor<4096x768xbf16>, %w: tensor<2304x768xbf16>, %g: tenso
 // Decode of a batch on 90a: one warpgroup and few columns, so that there are many blocks; all of K is under way at once,
 // and the block takes the statistics of its rows on the way.
 // WGMMA: tile.kernel @linear_768x2304_bf16_layer({{.*}}threads = 128 : i64, warp_specialized}
-// WGMMA: tile.pipeline {{.*}} step %c128 stages {{[5-8]}}
+// WGMMA: tile.pipeline {{.*}} step %c64 stages 8
 // WGMMA: tile.mma {{.*}} transpose_b : memref<64x{{16|24|32}}xf32
 // WGMMA: tile.reduce add
 // WGMMA-LABEL: func.func @decode_batch
