@@ -78,7 +78,7 @@ constexpr double kBlockCycles = 1200;     // filling the pipeline, epilogue, sto
 constexpr double kLaunchCycles = 3000;    // one more launch, for the sum of a split or the statistics of rows
 constexpr int64_t kDirectRows[] = {1, 4}; // rows of the kernels that read weights where they multiply them
 constexpr int64_t kUnsplitRows = 64;      // up to so many a step is decode: another launch costs more than it saves
-constexpr double kWorthAnother = 1.1;     // gain that pays for one more variant of a kernel
+constexpr double kWorthAnother = 1.06;    // gain that pays for one more variant of a kernel
 constexpr int64_t kRegisterRows = 4;      // rows of attention whose keys are read into registers
 constexpr int64_t kVectorBytes = 16;      // of the widest load of a thread
 
@@ -168,7 +168,8 @@ void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<L
     // Beside the stages: what results pass through on their way out (18 rows of 128 bytes a warp), barriers, the
     // system's share.
     constexpr int64_t perWarp = 2304, reserved = 4096;
-    int64_t room = arch.sharedPerSm - tile.threads / 32 * perWarp - reserved;
+    int64_t vectors = columns * 4 * (shape.norm ? 3 : 1); // of the epilogue: sums, shifts, a bias
+    int64_t room = arch.sharedPerSm - tile.threads / 32 * perWarp - vectors - reserved;
     tile.stages = std::min(room / tile.sharedBytes(shape.elementSize), mostStages);
     if (tile.stages >= fewestStages) {
       tiles.push_back(tile);
@@ -264,9 +265,9 @@ std::vector<LinearChoice> kimi::chooseLinearTiles(const GpuArch &arch, const Lin
     return {{std::nullopt, best(arch, shape, *known, nullptr)}};
   }
   // From many rows down to few.
-  constexpr int64_t kEndless = 1 << 20, kMost = 4096, kLeast = 16;
+  constexpr int64_t kEndless = 1 << 20, kRows[] = {8192, 4096, 1024, 256, 64, 16};
   std::vector<LinearChoice> choices{{std::nullopt, best(arch, shape, kEndless, nullptr)}};
-  for (int64_t m = kMost; m >= kLeast; m /= 4) {
+  for (int64_t m : kRows) {
     LinearTile last = choices.back().tile, tile = best(arch, shape, m, &last);
     if (!(tile == last)) {
       choices.push_back({m, tile});

@@ -60,7 +60,7 @@ TEST(GpuSchedule, LinearTilesFit) {
               EXPECT_TRUE(tile.splits == 1 || !norm) << "statistics do not split";
               EXPECT_EQ(tile.specialized && !(arch.specialized && size == 2 && shape.copyable), false);
               EXPECT_TRUE(!tile.specialized || tile.rows == tile.threads / 128 * 64);
-              EXPECT_EQ(tile.launchedStatistics, tile.specialized && norm);
+              EXPECT_TRUE(!tile.launchedStatistics || (tile.specialized && norm));
             }
           }
         }
