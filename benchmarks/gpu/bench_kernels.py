@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Single kernels beside cuBLAS and PyTorch's attention (cuDNN, flash) in the same run.
 
-The graphs are those of models.py, compiled with --target=cuda:... --precision=bf16; their kernels are timed by
-`kimi-run --benchmark`, whose report gives the time of every launch (events over replays of a graph with one launch each).
-The peers run on buffers whose sum exceeds the second-level cache, in a CUDA graph. A ratio above 1 means this project is
+The graphs are those of models.py, compiled with --target=cuda:...; `kimi-run --benchmark` times replays of a CUDA graph. A product is in the graph several
+times with weights of its own, so that their sum exceeds the second-level cache: its time is that of the replay by their
+number, for both sides. An attention is one launch between two events, behind a flush of the cache for the peer. A ratio above 1 means this project is
 faster.
 
   benchmarks/gpu/bench_kernels.py --run ./kimi-run --models models [--json out.json] [CASE ...]
@@ -43,21 +43,22 @@ def ours(args, case):
         subprocess.run([*command, "--benchmark", "--runs", "30", "--json", str(scratch / "report.json")], check=True, stdout=subprocess.DEVNULL)
         results, report = np.load(scratch / "out.npz"), json.load(open(scratch / "report.json"))
         error = relative_error(case, folder, arrays, results)
-    wanted = "linear" if isinstance(case, models.Gemm) else "attention"
+    if isinstance(case, models.Gemm):
+        return report["main"]["median_s"] * 1e6 / case.copies, error
     groups = {}
     for launch in report["launches"]:
-        if wanted in launch["kernel"]:
+        if "attention" in launch["kernel"]:
             groups.setdefault(launch["name"], []).append(launch["median_us"])
     return statistics.median(sum(times) for times in groups.values()), error
 
 
 def relative_error(case, folder, arrays, results):
-    on = {name: torch.from_numpy(a).cuda() for name, a in arrays.items()}
+    on = {name: torch.from_numpy(models.from_bf16(a)).cuda() for name, a in arrays.items()}
     if isinstance(case, models.Gemm):
         shape = (case.n, case.k) if case.transposed else (case.k, case.n)
         last = case.copies - 1
-        w = np.memmap(folder / models.DATA, np.float32, "r", 4 * last * case.k * case.n, shape)
-        w = torch.from_numpy(np.array(w)).cuda()
+        w = np.memmap(folder / models.DATA, "V2", "r", 2 * last * case.k * case.n, shape)
+        w = torch.from_numpy(models.from_bf16(w)).cuda()
         reference, result = on["x"] @ (w.T if case.transposed else w), results[f"y{last}"]
     else:
         reference = F.scaled_dot_product_attention(on["q"], on["k"], on["v"], is_causal=case.queries > 1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the ONNX graphs that the GPU benchmarks time: GPT-2 and single kernels at the shapes that matter.
 
-A graph's weights are external data. `--graphs` writes the graphs with data files of the right size that hold nothing (a
+Tensors of single kernels are bf16, as those of their peers are. A graph's weights are external data. `--graphs` writes the graphs with data files of the right size that hold nothing (a
 hole in the file), which is all that kimi-compile needs; `--weights` fills them with seeded random numbers, on the machine
 that runs them. Both leave every byte of the graph the same.
 
@@ -61,12 +61,22 @@ ATTENTIONS = [Attention("prefill_h64_d128_t4096", 1, 64, 4096, 4096, 128, 128), 
 CASES = {case.name: case for case in GEMMS + ATTENTIONS}
 
 
+def to_bf16(values):
+    """fp32 rounded to nearest even, as the 2-byte records that .npy files hold bf16 in."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16).view("V2")
+
+
+def from_bf16(values):
+    return (np.ascontiguousarray(values).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
 def external(name, shape, offset):
-    count = int(np.prod(shape))
-    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
-    for key, value in (("location", DATA), ("offset", str(offset)), ("length", str(4 * count))):
+    length = 2 * int(np.prod(shape))
+    tensor = TensorProto(name=name, data_type=TensorProto.BFLOAT16, dims=shape, data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", DATA), ("offset", str(offset)), ("length", str(length))):
         tensor.external_data.add(key=key, value=value)
-    return tensor, 4 * count
+    return tensor, length
 
 
 def gemm_graph(case):
@@ -78,14 +88,14 @@ def gemm_graph(case):
         size += length
         # Gemm with transB reads [N, K]
         nodes.append(helper.make_node("Gemm", ["x", f"w{i}"], [f"y{i}"], name=f"gemm{i}", transB=int(case.transposed)))
-        outputs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, ["m", case.n]))
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["m", case.k])
+        outputs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.BFLOAT16, ["m", case.n]))
+    x = helper.make_tensor_value_info("x", TensorProto.BFLOAT16, ["m", case.k])
     return helper.make_graph(nodes, case.name, [x], outputs, weights), size
 
 
 def attention_graph(case):
     def port(name, rows, width):
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", case.heads, rows, width])
+        return helper.make_tensor_value_info(name, TensorProto.BFLOAT16, ["b", case.heads, rows, width])
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"], name="attention", is_causal=int(case.queries > 1))
     keys = "t" if case.queries == case.keys else "s"  # ONNX aligns a causal mask top left, ours bottom right: equal where square
     return helper.make_graph([node], case.name, [port("q", "t", case.depth), port("k", keys, case.depth), port("v", keys, case.width)],
@@ -109,16 +119,16 @@ def write_weights(folder, case, seed=0):
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / DATA, "wb") as f:
         for _ in range(case.copies):
-            (0.02 * rng.standard_normal(case.k * case.n, dtype=np.float32)).tofile(f)
+            to_bf16(0.02 * rng.standard_normal(case.k * case.n, dtype=np.float32)).tofile(f)
 
 
 def inputs(case, seed=1):
-    """Fresh random inputs of a case, by name, fp32."""
+    """Fresh random inputs of a case, by name, bf16 (see to_bf16)."""
     rng = np.random.default_rng(seed)
     if isinstance(case, Gemm):
-        return {"x": rng.standard_normal((case.rows, case.k), dtype=np.float32)}
+        return {"x": to_bf16(rng.standard_normal((case.rows, case.k), dtype=np.float32))}
     shapes = {"q": (case.queries, case.depth), "k": (case.keys, case.depth), "v": (case.keys, case.width)}
-    return {name: rng.standard_normal((case.batch, case.heads, *shape), dtype=np.float32) for name, shape in shapes.items()}
+    return {name: to_bf16(rng.standard_normal((case.batch, case.heads, *shape), dtype=np.float32)) for name, shape in shapes.items()}
 
 
 def main():
