@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """GPT-2 on one GPU beside PyTorch in the same run: decode with a KV cache, and prefill.
 
-Ours is a module compiled with --target=cuda:... from models/gpt2/export.py; kimi-run times it (`--benchmark`: events around
+Ours is a module compiled with --target=cuda:... from models/gpt2/export.py --how build (with --logits bf16 beside
+--precision=bf16, since the peer's logits are bf16 then); kimi-run times it (`--benchmark`: events around
 replays of its CUDA graph). The peer is peer.py: a hand-written model with a static cache, as a CUDA graph, with and without
 torch.compile; the faster one counts. Weights of both are random and of the true shapes. A ratio above 1 means this
 project is faster. The floor is the larger of bytes over the measured copy bandwidth and FLOPs over the measured matrix rate.

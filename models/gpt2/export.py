@@ -54,8 +54,8 @@ def draw(rng, name, shape, layers):
     return scale * rng.standard_normal(shape, dtype=np.float32)
 
 
-def build(out, layers, heads, width, vocab, context, cache, seed):
-    """Writes out/model.onnx and its data with onnx.helper."""
+def build(out, layers, heads, width, vocab, context, cache, seed, logits="f32"):
+    """Writes out/model.onnx and its data with onnx.helper; `logits` is the type of that output, f32 or bf16."""
     rng, data = np.random.default_rng(seed), DataFile(os.path.join(out, DATA))
     nodes, inits = [], []
     head = width // heads
@@ -96,7 +96,8 @@ def build(out, layers, heads, width, vocab, context, cache, seed):
     heads4, hidden = const("heads4", [0, 0, heads, head]), const("hidden", [0, 0, width])
     scale = const("scale", np.sqrt(1.0 / np.sqrt(head)), np.float32)
     inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "seq"])]
-    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "seq", vocab])]
+    logits_type = {"f32": TensorProto.FLOAT, "bf16": TensorProto.BFLOAT16}[logits]
+    outputs = [helper.make_tensor_value_info("logits", logits_type, ["batch", "seq", vocab])]
 
     def linear(p, name, value, n_in, n_out):
         op("Reshape", [value, rows if n_in == width else const(f"{p}{name}.rows", [-1, n_in])], f"{p}{name}.flat")
@@ -132,7 +133,11 @@ def build(out, layers, heads, width, vocab, context, cache, seed):
         gelu = op("Mul", [op("Mul", [u, half], p + "half"), op("Add", [inner, const(p + "one_f", 1.0, np.float32)], p + "tanh1")], p + "gelu")
         x = op("Add", [x, linear(p, "mlp.c_proj", gelu, 4 * width, width)], p + "res2")
     x = norm("", "ln_f", x)
-    op("MatMul", [x, op("Transpose", ["wte.weight"], "wte.t", perm=[1, 0])], "logits")
+    operands = [x, op("Transpose", ["wte.weight"], "wte.t", perm=[1, 0])]
+    if logits == "f32":
+        op("MatMul", operands, "logits")
+    else:
+        op("Cast", [op("MatMul", operands, "logits_f32")], "logits", to=logits_type)
     graph = helper.make_graph(nodes, "gpt2", inputs, outputs, inits)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     onnx.save(model, os.path.join(out, "model.onnx"))
@@ -192,6 +197,7 @@ def main():
     parser.add_argument("--vocab", type=int, default=50257)
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--cache", action="store_true", help="KV cache in and out (build only)")
+    parser.add_argument("--logits", choices=["f32", "bf16"], default="f32", help="type of that output (build only); for --precision=bf16")
     parser.add_argument("--how", choices=["torch", "fill", "build"])
     parser.add_argument("--graph", help="a GPT-2 graph with stripped weights, for --how fill")
     parser.add_argument("--checkpoint", help="local folder of a Hugging Face GPT-2, for --how torch")
@@ -211,15 +217,15 @@ def main():
                 pass
     if how == "fill" and not args.graph:
         parser.error("--how fill needs --graph")
-    if args.cache and how != "build":
-        parser.error("--cache is written by --how build only")
+    if (args.cache or args.logits != "f32") and how != "build":
+        parser.error("--cache and --logits are written by --how build only")
     os.makedirs(args.out, exist_ok=True)
     if how == "fill":
         fill(args.graph, args.out, args.seed)
     elif how == "torch":
         export_torch(args.out, layers, heads, width, args.vocab, args.context, args.seed, args.checkpoint)
     else:
-        build(args.out, layers, heads, width, args.vocab, args.context, args.cache, args.seed)
+        build(args.out, layers, heads, width, args.vocab, args.context, args.cache, args.seed, args.logits)
     print(os.path.join(args.out, "model.onnx"), f"({how})", file=sys.stderr)
 
 
