@@ -19,6 +19,12 @@ constexpr uint64_t largestGap = 4096;
 
 } // namespace
 
+Upload::~Upload() {
+  if (isCopying) {
+    device->driver().streamSynchronize(stream); // an error is on its way already
+  }
+}
+
 Status Upload::create(const CudaDevice &device, Stream stream, uint64_t total, Upload &out) {
   out.device = &device;
   out.stream = stream;
@@ -64,6 +70,7 @@ Status Upload::flush() {
   }
   const Driver &driver = device->driver();
   Buffer &buffer = buffers[current];
+  isCopying = true;
   Status status =
       driver.check(driver.memcpyHtoDAsync(start, buffer.memory.data(), filled, stream), "upload of weights");
   if (!status) {
@@ -87,7 +94,9 @@ Status Upload::finish() {
   if (Status s = flush()) {
     return s;
   }
-  return device->driver().check(device->driver().streamSynchronize(stream), "upload of weights");
+  Status status = device->driver().check(device->driver().streamSynchronize(stream), "upload of weights");
+  isCopying = static_cast<bool>(status);
+  return status;
 }
 
 } // namespace kimi::cuda

@@ -15,6 +15,12 @@ namespace kimi::cuda {
 /// the device, the other one is filled. Pieces that lie close together on the device share a copy.
 class Upload {
 public:
+  Upload() = default;
+  Upload(const Upload &) = delete;
+  Upload &operator=(const Upload &) = delete;
+  /// Where finish() was not reached: waits for the copies under way, which read the pinned buffers.
+  ~Upload();
+
   /// `total`: about how many bytes will come, so that small uploads take small buffers.
   static Status create(const CudaDevice &device, Stream stream, uint64_t total, Upload &out);
 
@@ -36,6 +42,7 @@ private:
   Stream stream = nullptr;
   Buffer buffers[2];
   int current = 0;
+  bool isCopying = false;  // since the stream was last waited for
   DevicePointer start = 0; // of what the current buffer holds
   uint64_t filled = 0;
 };
