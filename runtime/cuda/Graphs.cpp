@@ -124,11 +124,12 @@ Status CapturedGraph::replay(const CudaDevice &device, const LaunchList &launche
   return driver.check(driver.graphLaunch(executable.get(), stream), "cannot launch the graph");
 }
 
-GraphCache::Known *GraphCache::find(const Frame &frame, const LaunchList &launches, int turn) {
+GraphCache::Known *GraphCache::find(const Frame &frame, const LaunchList &launches, int turn, bool anyShape) {
   const std::vector<LaunchList::Item> &items = launches.items();
   for (auto it = known.begin(); it != known.end(); ++it) {
+    bool fits = anyShape ? bool(it->graph) : it->shapes == frame.shapes();
     bool isSame =
-        it->plan == &frame.layout() && it->turn == turn && it->shapes == frame.shapes() &&
+        fits && it->plan == &frame.layout() && it->turn == turn &&
         std::equal(items.begin(), items.end(), it->kernels.begin(), it->kernels.end(),
                    [](const LaunchList::Item &item, const LoadedKernel *kernel) { return item.kernel == kernel; });
     if (isSame) {
@@ -141,16 +142,20 @@ GraphCache::Known *GraphCache::find(const Frame &frame, const LaunchList &launch
 
 Status GraphCache::run(const CudaDevice &device, const Frame &frame, const LaunchList &launches, Stream stream,
                        int turn) {
-  Known *found = find(frame, launches, turn);
-  if (found) {
+  auto replay = [&](Known &found) {
+    Status status = found.graph.replay(device, launches, stream);
+    return status ? Status(status.code(), frame.place() + ": " + status.message()) : Status();
+  };
+  if (Known *found = find(frame, launches, turn, /*anyShape=*/false)) {
     if (!found->graph) {
       if (Status s = CapturedGraph::capture(device, launches, stream, found->graph)) {
         return {s.code(), frame.place() + ": " + s.message()};
       }
     }
-    Status status = found->graph.replay(device, launches, stream);
-    return status ? Status(status.code(), frame.place() + ": " + status.message()) : Status();
+    return replay(*found);
   }
+  // A graph of the same kernels for other shapes takes the arguments of this one.
+  Known *other = find(frame, launches, turn, /*anyShape=*/true);
   Known fresh{&frame.layout(), turn, frame.shapes(), {}, {}};
   for (const LaunchList::Item &item : launches.items()) {
     fresh.kernels.push_back(item.kernel);
@@ -159,6 +164,9 @@ Status GraphCache::run(const CudaDevice &device, const Frame &frame, const Launc
     known.pop_back();
   }
   known.push_front(std::move(fresh));
+  if (other) {
+    return replay(*other);
+  }
   for (const LaunchList::Item &item : launches.items()) {
     if (item.kernel) {
       if (Status s = launches.launch(item, stream)) {

@@ -51,8 +51,10 @@ class GraphCache {
 public:
   static constexpr size_t maxGraphs = 32;
 
-  /// Runs the launches of `frame`: the first time by themselves, from the second time on as a graph. Runs of different
-  /// `turn` have graphs of their own, so that one can be changed while another one is on its way.
+  /// Runs the launches of `frame`: the first time by themselves, or as a graph that was made of the same kernels for
+  /// other shapes (a mask that grows with every step has a new shape each time); from the second time on as a graph of
+  /// their own. Runs of different `turn` have graphs of their own, so that one can be changed while another one is on
+  /// its way.
   Status run(const CudaDevice &device, const Frame &frame, const LaunchList &launches, Stream stream, int turn);
 
 private:
@@ -63,7 +65,8 @@ private:
     std::vector<const LoadedKernel *> kernels;
     CapturedGraph graph;
   };
-  Known *find(const Frame &frame, const LaunchList &launches, int turn);
+  /// What is known of these kernels and shapes, or (`anyShape`) a graph of these kernels.
+  Known *find(const Frame &frame, const LaunchList &launches, int turn, bool anyShape);
 
   std::list<Known> known; // the last used first
 };

@@ -8,6 +8,7 @@
 #include "runtime/Text.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace kimi::cuda {
 namespace {
@@ -118,7 +119,7 @@ Status KernelCode::load(const CudaDevice &device, const format::Contents &conten
   if (!module.kernels() || module.kernels()->size() == 0) {
     return {};
   }
-  std::string reasons;
+  std::string reasons, refused;
   for (const fb::Image *image : *module.images()) {
     std::string_view target = image->target()->string_view();
     bool isPtx = format::isPtx(target);
@@ -131,6 +132,7 @@ Status KernelCode::load(const CudaDevice &device, const format::Contents &conten
         return device.outOfMemory(image->blob()->length(), "the kernels");
       }
       why = s.message();
+      refused = refused.empty() && !isPtx ? "the cubin for " + quoted(arch) + " is not used: " + why : refused;
     } else {
       break;
     }
@@ -142,6 +144,9 @@ Status KernelCode::load(const CudaDevice &device, const format::Contents &conten
                                   "code for " + device.properties().place() + ", which is " +
                                   device.properties().arch() + " (" + reasons +
                                   "); compile with --target=cuda:" + device.properties().arch()};
+  }
+  if (!refused.empty()) { // compiling PTX takes seconds, and may give other code than what was measured
+    std::fprintf(stderr, "kimi: remark: %s; its PTX is compiled instead\n", refused.c_str());
   }
   std::vector<Parameters> parameters = parametersOf(module);
   for (const fb::Kernel *record : *module.kernels()) {

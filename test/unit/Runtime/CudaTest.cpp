@@ -164,7 +164,11 @@ TEST_F(Cuda, TwoSessionsShareTheWeights) {
 
 TEST_F(Cuda, PtxWhereTheCubinIsRefused) {
   fake.refusesCubins = true;
+  testing::internal::CaptureStderr();
   auto runner = open(cudaModule());
+  std::string remark = testing::internal::GetCapturedStderr();
+  EXPECT_NE(remark.find("remark: the cubin for"), std::string::npos) << remark;
+  EXPECT_NE(remark.find("its PTX is compiled instead"), std::string::npos) << remark;
   runTwo(*runner, 3, 3);
   EXPECT_EQ(fake.calls["cuModuleLoadDataEx"], 2);
 }
