@@ -208,6 +208,13 @@ std::vector<LinearTile> candidates(const GpuArch &arch, const LinearShape &shape
         ++tile.stages;
       }
       tiles.push_back(tile);
+      // Few rows: the steps are short, so that barriers and the latency of a step count; longer ones have fewer.
+      constexpr int64_t kLong = 4, kLongStages = 3, kLongRows = 32;
+      LinearTile longer{rows, columns, kLong * depth, kLongStages, threadsOf(rows, columns)};
+      if (shape.elementSize == 2 && rows <= kLongRows && shape.k >= longer.depth * kLongStages &&
+          longer.sharedBytes(shape.elementSize) <= std::min(arch.sharedPerBlock, arch.sharedPerSm / 2 - 1024)) {
+        tiles.push_back(longer);
+      }
       // Statistics of whole rows do not split with the sum.
       for (int64_t splits = 2; !shape.norm && splits <= 8 && shape.k >= 4 * splits * depth; splits *= 2) {
         tile.splits = splits;

@@ -23,6 +23,8 @@ using namespace kimi;
 namespace {
 /// Products of one warp that are unrolled; longer ones become a loop over K.
 constexpr int64_t kUnrolledProducts = 256;
+/// Products of one warp that are to be under way at a time: of a small tile, several along K, with sums of their own.
+constexpr int64_t kProductsUnderWay = 4;
 
 /// The operands of mma.sync for one kernel op.
 class WarpOperands {
@@ -191,7 +193,11 @@ LogicalResult BlockLowering::lowerTensorCore(tile::MmaOp op, Fragment &acc, Tile
     columnGroups.emplace_back(columnBlocks[i], two ? 2 : 1);
     i += two ? 2 : 1;
   }
-  auto step = [&](const Coord &k) {
+  int64_t steps = shape.k / depth, products = rowBlocks.size() * columnBlocks.size();
+  bool unrolled = !aMemory || steps * products <= kUnrolledProducts;
+  int64_t chains = unrolled ? std::clamp<int64_t>(kProductsUnderWay / products, 1, steps) : 1;
+  SmallVector<Values> others(chains - 1, Values(acc.layout.registerCount(), e.f32(0))); // the sums of other chains
+  auto step = [&](const Coord &k, int64_t chain = 0) {
     SmallVector<Values> a;
     for (int64_t row : rowBlocks) {
       if (aMemory) {
@@ -215,21 +221,29 @@ LogicalResult BlockLowering::lowerTensorCore(tile::MmaOp op, Fragment &acc, Tile
           Values sums;
           for (int64_t v = 0; v < 4; ++v) {
             index[v] = acc.registers->lookup({row + v / 2 * 8, column + 8 * block + v % 2});
-            sums.push_back(get(acc, index[v]));
+            sums.push_back(chain == 0 ? get(acc, index[v]) : others[chain - 1][index[v]]);
           }
           sums = warp.multiply(a[i], ArrayRef<Value>(columns).slice(2 * block, 2), sums);
           for (int64_t v = 0; v < 4; ++v) {
-            set(acc, index[v], sums[v]);
+            if (chain == 0) {
+              set(acc, index[v], sums[v]);
+            } else {
+              others[chain - 1][index[v]] = sums[v];
+            }
           }
         }
       }
     }
   };
-  int64_t steps = shape.k / depth, products = rowBlocks.size() * columnBlocks.size();
   int64_t inPanel = std::max<int64_t>(1, 128 / (elementBytes(element) * depth));
-  if (!aMemory || steps * products <= kUnrolledProducts || steps % inPanel != 0 || steps == inPanel) {
+  if (unrolled || steps % inPanel != 0 || steps == inPanel) {
     for (int64_t i = 0; i < steps; ++i) {
-      step(Coord(i * depth));
+      step(Coord(i * depth), i % chains);
+    }
+    for (const Values &sums : others) {
+      for (auto [index, sum] : llvm::enumerate(sums)) {
+        set(acc, index, e.combine(tile::ReduceKind::add, get(acc, index), sum));
+      }
     }
     return success();
   }
