@@ -12,6 +12,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Kimi/LoadTime.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -290,6 +291,14 @@ FlatSymbolRefAttr KernelWriter::finish(StringRef stem) {
   builder.setInsertionPointToEnd(&block);
   tile::ReturnOp::create(builder, location);
   kernel.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), {}));
+  // Where all inputs are known at load time the launch goes there, and they are being computed just before it.
+  if (aligned && !llvm::all_of(inputTensors, isLoadTimeValue)) {
+    for (auto [index, tensor] : llvm::enumerate(inputTensors)) {
+      if (isLoadTimeValue(tensor)) {
+        kernel.setArgAttr(index, "tile.constant", builder.getUnitAttr());
+      }
+    }
+  }
   for (BlockArgument argument : block.getArguments()) {
     auto it = alignments.find(argument);
     if (aligned && it != alignments.end()) {

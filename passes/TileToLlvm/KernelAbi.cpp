@@ -12,8 +12,7 @@
 using namespace mlir;
 using namespace kimi;
 
-/// The memref argument that `buffer` is a view of; null for a local buffer; failure when it cannot be told.
-static FailureOr<BlockArgument> rootArgument(Value buffer, Block *entry) {
+FailureOr<BlockArgument> kimi::rootArgument(Value buffer, Block *entry) {
   while (true) {
     if (auto argument = dyn_cast<BlockArgument>(buffer)) {
       if (argument.getOwner() == entry) {

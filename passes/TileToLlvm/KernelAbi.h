@@ -19,6 +19,10 @@
 
 namespace kimi {
 
+/// The memref argument that `buffer` is a view of (`entry` is the kernel's entry block); null for a local buffer;
+/// failure when it cannot be told.
+mlir::FailureOr<mlir::BlockArgument> rootArgument(mlir::Value buffer, mlir::Block *entry);
+
 /// Which arguments a kernel writes; failure if a write goes to a buffer whose origin is unknown.
 mlir::FailureOr<llvm::SmallVector<bool>> writtenArguments(tile::KernelOp kernel);
 

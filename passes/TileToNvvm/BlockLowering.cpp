@@ -206,7 +206,8 @@ FailureOr<GlobalBuffer *> BlockLowering::globalBuffer(Value memref) {
     if (auto align = kernel.getArgAttrOfType<IntegerAttr>(index, tile::KernelOp::kAlignAttrName)) {
       buffer->align = std::max(buffer->align, align.getInt());
     }
-    buffer->readOnly = !kernel->hasAttr(kernel_attrs::kUntraced) && !kernel.getArgAttr(index, kernel_attrs::kWritten);
+    buffer->readOnly = !kernel->hasAttr(kernel_attrs::kUntraced) && !kernel.getArgAttr(index, kernel_attrs::kWritten) &&
+                       !kernel.getArgAttr(index, kernel_attrs::kDependent);
   }
   if (succeeded(source)) {
     buffer->align = std::max(buffer->align, alignmentOfView(view, (*source)->align));

@@ -11,7 +11,8 @@
 // every block waits before it ends, a launch that is complete implies that all before it are.
 //
 // Both instructions are inline assembly: LLVM's intrinsic of the wait touches no memory as far as LLVM is told, and
-// loads could be moved across.
+// loads could be moved across. For the same reason no buffer is marked as one that is only read, not even a constant:
+// ptxas moves ld.global.nc behind the wait.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +33,7 @@ using namespace kimi;
 
 namespace {
 bool isConstant(tile::KernelOp kernel, BlockArgument argument) {
-  return kernel.getArgAttr(argument.getArgNumber(), tile::KernelOp::kConstantAttrName) != nullptr;
+  return kernel.getArgAttr(argument.getArgNumber(), kernel_attrs::kConstant) != nullptr;
 }
 
 /// Whether `op` (without what is inside) leaves alone all buffers but the kernel's own tiles and constants.
@@ -52,7 +53,10 @@ bool keepsToConstants(tile::KernelOp kernel, Operation *op) {
   });
 }
 
-void emit(OpBuilder &b, Location loc, StringRef instruction) {
+/// So many blocks lie evenly on the multiprocessors, with room for those of the next kernel.
+constexpr int64_t kFewBlocks = 264;
+
+void emit(OpBuilder &b, Location loc, const std::string &instruction) {
   LLVM::InlineAsmOp::create(b, loc, TypeRange(), ValueRange(), instruction, "~{memory}", /*has_side_effects=*/true,
                             /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(),
                             ArrayAttr());
@@ -61,22 +65,47 @@ void emit(OpBuilder &b, Location loc, StringRef instruction) {
 struct TileDependentLaunch : kimi::impl::TileDependentLaunchBase<TileDependentLaunch> {
   void runOnOperation() override {
     for (tile::KernelOp kernel : getOperation().getOps<tile::KernelOp>()) {
-      run(kernel);
+      // Kernels with roles wait behind the initialisation of their barriers, and tasks before anything else.
+      if (!holds<tile::RolesOp>(kernel) && !kernel->hasAttr(kernel_attrs::kTasks)) {
+        run(kernel);
+      }
     }
+  }
+
+  template <typename Op>
+  static bool holds(tile::KernelOp kernel) {
+    return kernel.walk([](Op) { return WalkResult::interrupt(); }).wasInterrupted();
+  }
+
+  /// At once, where the kernel's blocks are few and need no shared memory for pipelines. Elsewhere blocks of the next
+  /// kernel that are there early would take places unevenly, several of them on what multiprocessor is free first: it
+  /// starts when this kernel ends, without the latency of a launch.
+  static void letDependentsStart(OpBuilder &b, tile::KernelOp kernel) {
+    bool pipelined = holds<tile::PipelineOp>(kernel);
+    if (pipelined) {
+      return;
+    }
+    b.setInsertionPointToStart(&kernel.getBody().front());
+    emit(b, kernel.getLoc(),
+         "{ .reg .pred few; .reg .b32 x, y; mov.u32 x, %nctaid.x; mov.u32 y, %nctaid.y; mul.lo.u32 x, x, y; "
+         "setp.le.u32 few, x, " +
+             std::to_string(kFewBlocks) + "; @few griddepcontrol.launch_dependents; }");
   }
 
   void run(tile::KernelOp kernel) {
     OpBuilder b(kernel);
     for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
-      if (isa<MemRefType>(type) && !kernel.getArgAttr(index, tile::KernelOp::kConstantAttrName)) {
+      if (isa<MemRefType>(type)) {
         kernel.setArgAttr(index, kernel_attrs::kDependent, b.getUnitAttr());
       }
     }
     kernel->setAttr(kernel_attrs::kPdl, b.getUnitAttr());
     Block &entry = kernel.getBody().front();
-    b.setInsertionPointToStart(&entry);
-    emit(b, kernel.getLoc(), "griddepcontrol.launch_dependents;");
-    Operation *first = &*b.getInsertionPoint();
+    letDependentsStart(b, kernel);
+    Operation *first = &entry.front();
+    if (isa<LLVM::InlineAsmOp>(first)) {
+      first = first->getNextNode();
+    }
     while (!first->hasTrait<OpTrait::IsTerminator>()) {
       bool safe = !first
                        ->walk<WalkOrder::PreOrder>([&](Operation *op) {

@@ -24,7 +24,12 @@ constexpr llvm::StringLiteral kWritten = "tile.written";
 constexpr llvm::StringLiteral kUntraced = "tile.untraced";
 /// i64 (*): bytes of dynamic shared memory of a block.
 constexpr llvm::StringLiteral kSharedBytes = "tile.shared_bytes";
-/// unit (*): the kernel begins with griddepcontrol.wait.
+/// unit, on arguments, set by schedules: no launch of a step writes this buffer; it holds weights, or what was computed
+/// of them when they were loaded.
+constexpr llvm::StringLiteral kConstant = "tile.constant";
+/// unit, on arguments: accesses keep their place about the wait for earlier launches, which may still write the buffer.
+constexpr llvm::StringLiteral kDependent = "tile.dependent";
+/// unit (*): the kernel waits for earlier launches itself (griddepcontrol.wait).
 constexpr llvm::StringLiteral kPdl = "tile.pdl";
 /// i64, set by schedules: blocks that are to share a multiprocessor; registers are allotted for as many.
 constexpr llvm::StringLiteral kBlocksPerSm = "blocks_per_sm";

@@ -39,6 +39,7 @@ public:
     }
     threads = *kernel.getThreads();
     tasks = kernel->hasAttr(kernel_attrs::kTasks);
+    overlap &= !kernel->hasAttr(kernel_attrs::kPdl); // it waits already
     if (overlap) {
       kernel->setAttr(kernel_attrs::kPdl, b.getUnitAttr());
     }
@@ -64,7 +65,8 @@ private:
     SmallVector<std::tuple<unsigned, StringRef, Attribute>> values;
     for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
       if (isa<MemRefType>(type)) {
-        if (traced) {
+        // What another launch may still be writing is neither constant nor this kernel's alone.
+        if (traced && !kernel.getArgAttr(index, kernel_attrs::kDependent)) {
           values.emplace_back(inputs.size(), LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
           if (!kernel.getArgAttr(index, kernel_attrs::kWritten)) {
             values.emplace_back(inputs.size(), LLVM::LLVMDialect::getReadonlyAttrName(), b.getUnitAttr());

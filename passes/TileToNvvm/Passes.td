@@ -112,13 +112,35 @@ def TileKernelToNvvm : Pass<"tile-kernel-to-nvvm", "mlir::ModuleOp"> {
     ```
     With `overlap` (compute capability 9.0 and later) a kernel may be launched while the one before it ends: nothing
     before `griddepcontrol.wait` accesses global memory (`tile.pdl`), barriers in shared memory are initialised by then.
-    Behind it the next kernel is let in.
+    Behind it the next kernel is let in. Kernels that wait already (--tile-dependent-launch) are left as they are.
 
     Numeric effect: none.
   }];
   let options = [Option<"overlap", "overlap", "bool", /*default=*/"false",
                         "kernels wait for the grids before them, and may be launched ahead of that">];
   let dependentDialects = ["mlir::LLVM::LLVMDialect", "mlir::NVVM::NVVMDialect", "mlir::arith::ArithDialect"];
+}
+
+def TileDependentLaunch : Pass<"tile-dependent-launch", "mlir::ModuleOp"> {
+  let summary = "let kernels start while the one before them still runs, and wait where they must";
+  let description = [{
+    For sm_90 and later. A kernel of few blocks that needs no shared memory for pipelines begins with
+    `griddepcontrol.launch_dependents`: the next kernel may start. Others let it start when they end: its blocks would
+    gather on the multiprocessors that are free first.
+    `griddepcontrol.wait` stands before the first access to anything but the kernel's own tiles and buffers marked
+    `tile.constant`, so that weights are fetched while the kernel before is still at work. The kernel is marked
+    `tile.pdl`, which tells the runtime to launch it so, and its buffers `tile.dependent`: accesses are not to be moved
+    across the wait, so they are neither read through the read-only cache nor assumed to be unaliased. Kernels with roles
+    and task programs are left to --tile-kernel-to-nvvm=overlap. Run after --tile-warp-specialize, before tile ops are lowered.
+
+    Before: `tile.load %w from %weights[%c0] ...`, `tile.load %x from %rows[%c0] ...`
+
+    After: `griddepcontrol.launch_dependents`, `tile.load %w ...`, `griddepcontrol.wait`, `tile.load %x ...`
+
+    Numeric effect: none.
+  }];
+  let statistics = [Statistic<"numKernels", "num-kernels", "kernels that wait on their own">];
+  let dependentDialects = ["mlir::LLVM::LLVMDialect"];
 }
 
 def TileWarpSpecialize : Pass<"tile-warp-specialize", "mlir::ModuleOp"> {

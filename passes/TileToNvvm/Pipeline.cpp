@@ -40,6 +40,9 @@ void kimi::buildTileToCudaPipeline(OpPassManager &pm, const TileToCudaOptions &o
     pm.addPass(createTileWarpSpecialize());
     pm.addPass(createCanonicalizerPass());
   }
+  if (options.sm >= 90) {
+    pm.addPass(createTileDependentLaunch());
+  }
   pm.addPass(createTileAssignLayouts());
   TileToNvvmOptions threads;
   threads.sm = options.sm;

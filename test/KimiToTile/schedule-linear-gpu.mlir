@@ -184,3 +184,20 @@ func.func @left_alone(%x: tensor<4x?xf32>, %w: tensor<?x16xf32>) -> tensor<4x16x
   }
   return %y : tensor<4x16xf32>
 }
+
+// -----
+
+kimi.weight @wte : tensor<32x512xbf16> from #kimi.external<"m", 0, 32768>
+
+// What is known when weights are loaded is constant to the kernel; x is not.
+// CHECK: tile.kernel @linear_512x32_bf16({{%[a-z0-9]+}}: memref<16x512xbf16, {{[^%]*}}{tile.align = 16 : i64}, {{%[a-z0-9]+}}: memref<32x512xbf16, {{[^%]*}}{tile.align = 16 : i64, tile.constant}
+// CHECK-LABEL: func.func @constant
+func.func @constant(%x: tensor<16x512xbf16>) -> tensor<16x32xbf16> {
+  %w = kimi.weight_ref @wte : tensor<32x512xbf16>
+  %y = kimi.fused_linear %x, %w transpose : (tensor<16x512xbf16>, tensor<32x512xbf16>) -> tensor<16x32xbf16> {
+  ^bb0(%acc: f32):
+    %narrow = arith.truncf %acc : f32 to bf16
+    kimi.yield %narrow : bf16
+  }
+  return %y : tensor<16x32xbf16>
+}
