@@ -2,24 +2,27 @@
 # Packs what a machine with an NVIDIA driver, and nothing else, needs to test compiled modules: a static kimi-run, modules
 # with their weights inside, inputs, expected outputs, and the runner.
 #
-#   scripts/gpu-bundle.sh [-o FILE.tar.gz] [--target cuda:sm_90a] [--precisions f32,bf16] [CASE...]
+#   scripts/gpu-bundle.sh [-o FILE.tar.gz] [--target cuda:sm_90a] [--precisions f32,bf16] [--benchmarks] [CASE...]
 #
 # CASE: a folder in ONNX's test layout (model.onnx, test_data_set_*), or a .kmod that goes in as it is, to be measured.
 # Without cases: those of test/data/gpt2 and the trained mini model (greedy tokens and logits). A precision that a case
-# does not compile for is listed as a failure on the spot. On the machine: tar xzf FILE.tar.gz && gpu-bundle/run.sh
+# does not compile for is listed as a failure on the spot. --benchmarks adds the modules and scripts of benchmarks/gpu
+# (bench.sh; PyTorch is needed there). On the machine: tar xzf FILE.tar.gz && gpu-bundle/run.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=$root/build/gpu-bundle.tar.gz
 target=cuda:sm_90a
 precisions=f32,bf16
 limit_mib=60
+benchmarks=
 cases=()
 while [ $# -gt 0 ]; do
   case $1 in
     -o) out=$2; shift 2 ;;
     --target) target=$2; shift 2 ;;
     --precisions) precisions=$2; shift 2 ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --benchmarks) benchmarks=1; shift ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "gpu-bundle: unknown option $1" >&2; exit 2 ;;
     *) cases+=("$1"); shift ;;
   esac
@@ -116,6 +119,24 @@ else
     esac
   done
 fi
+
+add_benchmarks() { # modules without weights, which are drawn where they run
+  mkdir -p "$bundle/benchmarks" "$bundle/models/gpt2" "$bundle/kernels" "$work/gpt2" "$work/gpt2-logits"
+  cp -r "$root/benchmarks/gpu" "$bundle/benchmarks/"
+  rm -rf "$bundle/benchmarks/gpu/__pycache__"
+  cp "$root/models/gpt2/export.py" "$bundle/models/gpt2/"
+  cp "$root/benchmarks/gpu/bench.sh" "$bundle/bench.sh"
+  "$python" "$root/benchmarks/gpu/models.py" --graphs --out "$work/graphs"
+  for graph in "$work"/graphs/*/; do
+    mkdir -p "$bundle/kernels/$(basename "$graph")"
+    "$compiler" "$graph/model.onnx" -o "$bundle/kernels/$(basename "$graph")/model.kmod" --target="$target"
+  done
+  "$python" "$root/models/gpt2/export.py" --how build --size small --out "$work/gpt2"
+  "$compiler" "$work/gpt2/model.onnx" -o "$bundle/gpt2.bf16.kmod" --target="$target" --precision=bf16
+  "$python" "$root/models/gpt2/export.py" --how build --size small --logits bf16 --out "$work/gpt2-logits"
+  "$compiler" "$work/gpt2-logits/model.onnx" -o "$bundle/gpt2.bf16-logits.kmod" --target="$target" --precision=bf16
+}
+[ -z "$benchmarks" ] || add_benchmarks
 
 cat > "$bundle/README" <<EOF
 Compiled for $target. On a machine with an NVIDIA GPU and driver: ./run.sh

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the cases of a bundle (scripts/gpu-bundle.sh) on a GPU and prints one table.
 #
-#   ./run.sh [--device cuda] [--benchmark] [NAME...]
+#   ./run.sh [--device cuda] [--benchmark] [--sanitize] [NAME...]
 #
 # NAME: cases to run, all by default. --benchmark times decode and prefill of the mini model and of measured/*.kmod, too.
+# --sanitize runs the mini model under compute-sanitizer (memcheck, racecheck, synccheck), which must be on the path.
 # f32 modules must be within rtol 1e-3, atol 1e-4 of the expected outputs; bf16, fp16 and tf32 ones within 1e-2 of their
 # norm. Greedy text must be equal in f32. Logs go to logs/. Exit status: 0 all pass, 1 something failed, 2 wrong usage.
 set -uo pipefail
@@ -11,12 +12,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 run=${KIMI_RUN:-$here/bin/kimi-run}
 device=cuda
 benchmark=
+sanitize=
 names=()
 while [ $# -gt 0 ]; do
   case $1 in
     --device) device=$2; shift 2 ;;
     --benchmark) benchmark=1; shift ;;
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --sanitize) sanitize=1; shift ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "run.sh: unknown option $1" >&2; exit 2 ;;
     *) names+=("$1"); shift ;;
   esac
@@ -73,6 +76,20 @@ for name in "${names[@]}"; do
   done
 done
 
+if [ -n "$sanitize" ]; then
+  mini=$here/cases/gpt2_mini
+  for module in "$mini"/*.kmod; do
+    [ -e "$module" ] || { report sanitize - 1 "the bundle has no mini model"; continue; }
+    for check in memcheck racecheck synccheck; do
+      log=$logs/sanitize.$(basename "$module" .kmod).$check.log
+      flags=(--tool "$check" --error-exitcode 9)
+      [ $check != memcheck ] || flags+=(--report-api-errors no) # calls that probe what the driver can do may fail
+      timeout 300 compute-sanitizer "${flags[@]}" "$run" "$module" --device "$device" --tokenizer "$mini" \
+        --prompt "Once upon a time" --tokens 4 --ignore-eos > "$log" 2>&1
+      report "sanitize $check" "$(basename "$module" .kmod)" $? "$(grep -m1 SUMMARY "$log" || tail -1 "$log")"
+    done
+  done
+fi
 if [ -n "$benchmark" ]; then
   for module in "$here"/cases/gpt2_mini/*.kmod "$here"/measured/*.kmod; do
     [ -e "$module" ] || continue
