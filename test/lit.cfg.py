@@ -28,6 +28,8 @@ found = [place for place in places if os.access(place, os.X_OK)]
 if found:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", found[0]))
+# Allocators of LLVM's headers poison memory in instrumented code that libLLVM, which is not instrumented, then uses.
+config.environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "allow_user_poisoning=0")
 for variable in ("KIMI_PTXAS", "CUDA_HOME", "CUDA_PATH"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
