@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/KimiToTile/GpuSchedule.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
@@ -59,6 +60,12 @@ int64_t LinearTile::blocksPerSm(const GpuArch &arch, int64_t elementSize) const 
   return arch.blocksPerSm(threads, sharedBytes(elementSize), rows * columns / threads);
 }
 
+int64_t AttentionTile::sharedBytes(const AttentionShape &shape) const {
+  int64_t steps = stages * keys * (shape.depth + shape.width);
+  int64_t scores = shape.elementSize < 4 ? 0 : queries * keys; // p passes through shared memory
+  return (steps + queries * shape.depth + scores) * shape.elementSize;
+}
+
 bool LinearTile::operator==(const LinearTile &other) const {
   auto all = [](const LinearTile &t) {
     return std::tie(t.rows, t.columns, t.depth, t.stages, t.threads, t.splits, t.direct, t.specialized,
@@ -70,8 +77,8 @@ bool LinearTile::operator==(const LinearTile &other) const {
 namespace {
 constexpr double kCopyBytes = 40;  // from the second-level cache to an SM, bytes a cycle
 constexpr double kSumBytes = 2500; // of partial sums through the second-level cache, all SMs together
-constexpr double kStepCycles =
-    280; // barrier and loop of a pipeline step; 400 to 450 with the chain, measured on an H200
+// Of a pipeline step, barrier and loop: on an H200 a step of 64 takes 400 to 450 with the chain.
+constexpr double kStepCycles = 280;
 constexpr double kChainCycles = 40;       // a matrix instruction and the load of its operands, per 16 of k
 constexpr double kCopyLatency = 1000;     // from a copy's issue until its bytes can be read
 constexpr double kBlockCycles = 1200;     // filling the pipeline, epilogue, store
@@ -226,11 +233,12 @@ std::vector<LinearTile> candidates(const GpuArch &arch, const LinearShape &shape
   return tiles;
 }
 
-/// The fastest tile for m rows, or `kept` where another would gain little.
-LinearTile best(const GpuArch &arch, const LinearShape &shape, int64_t m, const LinearTile *kept) {
+/// The fastest of `tiles` for m rows, or `kept` where another would gain little.
+LinearTile best(const GpuArch &arch, const LinearShape &shape, llvm::ArrayRef<LinearTile> tiles, int64_t m,
+                const LinearTile *kept) {
   LinearTile winner{};
   double least = 0;
-  for (const LinearTile &tile : candidates(arch, shape)) {
+  for (const LinearTile &tile : tiles) {
     bool smallest = tile.rows == 16 || (tile.specialized && tile.rows == 64); // rows past the end are not fetched
     if ((!smallest && tile.rows / 2 >= m) || (tile.splits > 1 && m <= kUnsplitRows)) {
       continue;
@@ -268,14 +276,15 @@ std::vector<LinearChoice> kimi::chooseLinearTiles(const GpuArch &arch, const Lin
       return {{std::nullopt, directTile(arch, shape, rows)}};
     }
   }
+  std::vector<LinearTile> tiles = candidates(arch, shape);
   if (known) {
-    return {{std::nullopt, best(arch, shape, *known, nullptr)}};
+    return {{std::nullopt, best(arch, shape, tiles, *known, nullptr)}};
   }
   // From many rows down to few.
   constexpr int64_t kEndless = 1 << 20, kRows[] = {8192, 4096, 1024, 256, 64, 16};
-  std::vector<LinearChoice> choices{{std::nullopt, best(arch, shape, kEndless, nullptr)}};
+  std::vector<LinearChoice> choices{{std::nullopt, best(arch, shape, tiles, kEndless, nullptr)}};
   for (int64_t m : kRows) {
-    LinearTile last = choices.back().tile, tile = best(arch, shape, m, &last);
+    LinearTile last = choices.back().tile, tile = best(arch, shape, tiles, m, &last);
     if (!(tile == last)) {
       choices.push_back({m, tile});
     }
@@ -332,11 +341,7 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
       tile.keys = 128;
     }
   }
-  auto bytes = [&] {
-    int64_t steps = tile.stages * tile.keys * (shape.depth + shape.width);
-    int64_t scores = narrow ? 0 : tile.queries * tile.keys; // p passes through shared memory
-    return (steps + tile.queries * shape.depth + scores) * shape.elementSize;
-  };
+  auto bytes = [&] { return tile.sharedBytes(shape); };
   // Two blocks on an SM where halving the keys allows it, one otherwise.
   while (!tile.specialized && tile.keys > 32 && bytes() > arch.sharedPerSm / 2 - 1024) {
     tile.keys /= 2;
@@ -369,11 +374,8 @@ std::vector<AttentionChoice> kimi::chooseAttentionTiles(const GpuArch &arch, con
       AttentionTile tile = *usual;
       tile.queries = 64 * groups;
       tile.threads = 128 * groups;
-      int64_t steps = tile.stages * tile.keys * (shape.depth + shape.width);
-      tile.blocksPerSm = groups > 1 ? 1
-                                    : arch.blocksPerSm(2 * tile.threads, // the producer's, too
-                                                       (steps + tile.queries * shape.depth) * shape.elementSize,
-                                                       (shape.width + tile.keys) / 2);
+      int64_t threads = 2 * tile.threads, accumulators = (shape.width + tile.keys) / 2; // with the producer's
+      tile.blocksPerSm = groups > 1 ? 1 : arch.blocksPerSm(threads, tile.sharedBytes(shape), accumulators);
       return tile;
     };
     // Too few blocks for the device: smaller ones end sooner.

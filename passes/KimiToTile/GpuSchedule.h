@@ -75,6 +75,13 @@ struct LinearShape {
 std::vector<LinearChoice> chooseLinearTiles(const GpuArch &arch, const LinearShape &shape,
                                             std::optional<int64_t> rows = std::nullopt);
 
+/// Facts about an attention that decide its tiles.
+struct AttentionShape {
+  int64_t depth, width; // channels of q and k, of v
+  int64_t elementSize;  // of q, k and v
+  bool copyable;        // the copy engine can fetch boxes of k and v
+};
+
 /// What one block of an attention kernel computes.
 struct AttentionTile {
   int64_t queries; // rows: queries of a head, or the heads of a group
@@ -84,13 +91,8 @@ struct AttentionTile {
   bool specialized = false; // for wgmma; `threads` are those that compute
   int64_t blocksPerSm = 1;  // blocks that are to share an SM
   int64_t together = 0;     // keys of a step that one thread looks at, in registers; 0: they go through shared memory
-};
-
-/// Facts about an attention that decide its tiles.
-struct AttentionShape {
-  int64_t depth, width; // channels of q and k, of v
-  int64_t elementSize;  // of q, k and v
-  bool copyable;        // the copy engine can fetch boxes of k and v
+  /// Bytes of shared memory: queries, the steps under way, and in fp32 the scores.
+  int64_t sharedBytes(const AttentionShape &shape) const;
 };
 
 /// The tile for blocks of `rows` rows at most (nullopt: many). Queries and accumulators stay within registers and

@@ -12,6 +12,7 @@
 #include "lib/Module/ViewLayout.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
 #include <map>
 #include <string>
 
@@ -46,6 +47,37 @@ struct HostContext {
   ViewLayouts layouts;
   llvm::SmallVector<mlir::Operation *> dead;
 };
+
+/// Schedules the ops of type `Op` of each host function of `module`: `whyNot(op)` tells why one is left to the
+/// reference lowering (a remark repeats it) or is empty, `schedule(context, op)` writes the kernels of the others,
+/// which `scheduled` counts. Failure: as soon as `schedule` fails.
+template <typename Op>
+mlir::LogicalResult scheduleEach(mlir::ModuleOp module, llvm::function_ref<std::string(Op)> whyNot,
+                                 llvm::function_ref<mlir::LogicalResult(HostContext &, Op)> schedule,
+                                 mlir::Pass::Statistic &scheduled) {
+  KernelPool pool(module);
+  for (auto func : module.getOps<mlir::func::FuncOp>()) {
+    llvm::SmallVector<Op> ops;
+    func.walk([&](Op op) { ops.push_back(op); });
+    if (ops.empty()) {
+      continue;
+    }
+    HostContext context(func, pool);
+    for (Op op : ops) {
+      std::string obstacle = whyNot(op);
+      if (!obstacle.empty()) {
+        op.emitRemark() << "is computed by the reference lowering: " << obstacle;
+        continue;
+      }
+      if (mlir::failed(schedule(context, op))) {
+        return mlir::failure();
+      }
+      ++scheduled;
+    }
+    context.finish();
+  }
+  return mlir::success();
+}
 
 /// Writes one kernel. Arguments are added as the body asks for them, in the order that kimi.dispatch prescribes:
 /// inputs, states, results, scalars. Scalars that are constants are constants of the kernel.

@@ -32,25 +32,10 @@ struct KimiScheduleAttentionGpu : kimi::impl::KimiScheduleAttentionGpuBase<KimiS
       return signalPassFailure();
     }
     arch = *found;
-    KernelPool pool(getOperation());
-    for (auto func : getOperation().getOps<func::FuncOp>()) {
-      SmallVector<AttentionOp> ops;
-      func.walk([&](AttentionOp op) { ops.push_back(op); });
-      if (ops.empty()) {
-        continue;
-      }
-      HostContext context(func, pool);
-      for (AttentionOp op : ops) {
-        std::string obstacle = whyNot(op);
-        if (!obstacle.empty()) {
-          op.emitRemark() << "is computed by the reference lowering: " << obstacle;
-        } else if (failed(schedule(context, op))) {
-          return signalPassFailure();
-        } else {
-          ++numScheduled;
-        }
-      }
-      context.finish();
+    auto one = [&](HostContext &context, AttentionOp op) { return schedule(context, op); };
+    if (failed(
+            scheduleEach<AttentionOp>(getOperation(), [&](AttentionOp op) { return whyNot(op); }, one, numScheduled))) {
+      signalPassFailure();
     }
   }
 

@@ -59,21 +59,10 @@ struct KimiScheduleGreedyToken : kimi::impl::KimiScheduleGreedyTokenBase<KimiSch
                                  << "; expected at least 1";
       return signalPassFailure();
     }
-    KernelPool pool(getOperation());
-    for (auto func : getOperation().getOps<func::FuncOp>()) {
-      SmallVector<GreedyTokenOp> ops;
-      func.walk([&](GreedyTokenOp op) { ops.push_back(op); });
-      if (ops.empty()) {
-        continue;
-      }
-      HostContext context(func, pool);
-      for (GreedyTokenOp op : ops) {
-        if (failed(schedule(context, op))) {
-          return signalPassFailure();
-        }
-        ++numScheduled;
-      }
-      context.finish();
+    auto one = [&](HostContext &context, GreedyTokenOp op) { return schedule(context, op); };
+    if (failed(scheduleEach<GreedyTokenOp>(
+            getOperation(), [](GreedyTokenOp) { return std::string(); }, one, numScheduled))) {
+      signalPassFailure();
     }
   }
 

@@ -302,29 +302,10 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
   using KimiScheduleLinearBase::KimiScheduleLinearBase;
 
   void runOnOperation() override {
-    KernelPool pool(getOperation());
-    for (auto func : getOperation().getOps<func::FuncOp>()) {
-      if (func.isExternal()) {
-        continue;
-      }
-      SmallVector<FusedLinearOp> ops;
-      func.walk([&](FusedLinearOp op) { ops.push_back(op); });
-      if (ops.empty()) {
-        continue;
-      }
-      HostContext context(func, pool);
-      for (FusedLinearOp op : ops) {
-        std::string obstacle = whyNot(op);
-        if (!obstacle.empty()) {
-          op.emitRemark() << "is computed by the reference lowering: " << obstacle;
-          continue;
-        }
-        if (failed(schedule(context, op))) {
-          return signalPassFailure();
-        }
-        ++numScheduled;
-      }
-      context.finish();
+    auto one = [&](HostContext &context, FusedLinearOp op) { return schedule(context, op); };
+    if (failed(scheduleEach<FusedLinearOp>(
+            getOperation(), [&](FusedLinearOp op) { return whyNot(op); }, one, numScheduled))) {
+      signalPassFailure();
     }
   }
 

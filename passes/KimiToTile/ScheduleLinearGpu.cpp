@@ -39,26 +39,9 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
       return signalPassFailure();
     }
     arch = *found;
-    KernelPool pool(getOperation());
-    for (auto func : getOperation().getOps<func::FuncOp>()) {
-      SmallVector<FusedLinearOp> ops;
-      func.walk([&](FusedLinearOp op) { ops.push_back(op); });
-      if (ops.empty()) {
-        continue;
-      }
-      HostContext context(func, pool);
-      for (FusedLinearOp op : ops) {
-        std::string obstacle = whyNotLinear(op);
-        if (!obstacle.empty()) {
-          op.emitRemark() << "is computed by the reference lowering: " << obstacle;
-          continue;
-        }
-        if (failed(schedule(context, op))) {
-          return signalPassFailure();
-        }
-        ++numScheduled;
-      }
-      context.finish();
+    auto one = [&](HostContext &context, FusedLinearOp op) { return schedule(context, op); };
+    if (failed(scheduleEach<FusedLinearOp>(getOperation(), whyNotLinear, one, numScheduled))) {
+      signalPassFailure();
     }
   }
 

@@ -10,9 +10,8 @@
 // have written, or may still read. What comes before it, loads of constants mostly, overlaps the earlier launch. As
 // every block waits before it ends, a launch that is complete implies that all before it are.
 //
-// Both instructions are inline assembly: LLVM's intrinsic of the wait touches no memory as far as LLVM is told, and
-// loads could be moved across. For the same reason no buffer is marked as one that is only read, not even a constant:
-// ptxas moves ld.global.nc behind the wait.
+// Loads must not be moved across the wait: see emitGridControl. For the same reason no buffer is marked as one that is
+// only read, not even a constant: ptxas moves ld.global.nc behind the wait.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +19,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/TileToLlvm/KernelAbi.h"
+#include "passes/TileToNvvm/Hopper.h"
 #include "passes/TileToNvvm/KernelAttrs.h"
 #include "passes/TileToNvvm/Passes.h"
 
@@ -56,12 +56,6 @@ bool keepsToConstants(tile::KernelOp kernel, Operation *op) {
 /// So many blocks lie evenly on the multiprocessors, with room for those of the next kernel.
 constexpr int64_t kFewBlocks = 264;
 
-void emit(OpBuilder &b, Location loc, const std::string &instruction) {
-  LLVM::InlineAsmOp::create(b, loc, TypeRange(), ValueRange(), instruction, "~{memory}", /*has_side_effects=*/true,
-                            /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(),
-                            ArrayAttr());
-}
-
 struct TileDependentLaunch : kimi::impl::TileDependentLaunchBase<TileDependentLaunch> {
   void runOnOperation() override {
     for (tile::KernelOp kernel : getOperation().getOps<tile::KernelOp>()) {
@@ -81,15 +75,15 @@ struct TileDependentLaunch : kimi::impl::TileDependentLaunchBase<TileDependentLa
   /// kernel that are there early would take places unevenly, several of them on what multiprocessor is free first: it
   /// starts when this kernel ends, without the latency of a launch.
   static void letDependentsStart(OpBuilder &b, tile::KernelOp kernel) {
-    bool pipelined = holds<tile::PipelineOp>(kernel);
-    if (pipelined) {
+    if (holds<tile::PipelineOp>(kernel)) {
       return;
     }
     b.setInsertionPointToStart(&kernel.getBody().front());
-    emit(b, kernel.getLoc(),
-         "{ .reg .pred few; .reg .b32 x, y; mov.u32 x, %nctaid.x; mov.u32 y, %nctaid.y; mul.lo.u32 x, x, y; "
-         "setp.le.u32 few, x, " +
-             std::to_string(kFewBlocks) + "; @few griddepcontrol.launch_dependents; }");
+    hopper::emitGridControl(
+        b, kernel.getLoc(),
+        "{ .reg .pred few; .reg .b32 x, y; mov.u32 x, %nctaid.x; mov.u32 y, %nctaid.y; mul.lo.u32 x, x, y; "
+        "setp.le.u32 few, x, " +
+            std::to_string(kFewBlocks) + "; @few griddepcontrol.launch_dependents; }");
   }
 
   void run(tile::KernelOp kernel) {
@@ -119,7 +113,7 @@ struct TileDependentLaunch : kimi::impl::TileDependentLaunchBase<TileDependentLa
       first = first->getNextNode();
     }
     b.setInsertionPoint(first);
-    emit(b, kernel.getLoc(), "griddepcontrol.wait;");
+    hopper::emitGridControl(b, kernel.getLoc(), "griddepcontrol.wait;");
     ++numKernels;
   }
 };

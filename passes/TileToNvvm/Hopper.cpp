@@ -122,10 +122,8 @@ Value hopper::emitElect(OpBuilder &b, Location loc) {
   return NVVM::ElectSyncOp::create(b, loc, b.getI1Type(), Value());
 }
 
-void hopper::emitGridWait(OpBuilder &b, Location loc) {
-  NVVM::GriddepcontrolOp::create(b, loc, NVVM::GridDepActionKind::wait);
-}
-
-void hopper::emitLaunchDependents(OpBuilder &b, Location loc) {
-  NVVM::GriddepcontrolOp::create(b, loc, NVVM::GridDepActionKind::launch_dependents);
+void hopper::emitGridControl(OpBuilder &b, Location loc, StringRef instruction) {
+  LLVM::InlineAsmOp::create(b, loc, TypeRange(), ValueRange(), instruction, "~{memory}", /*has_side_effects=*/true,
+                            /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(),
+                            ArrayAttr());
 }

@@ -66,10 +66,10 @@ mlir::Value emitElect(mlir::OpBuilder &b, mlir::Location loc);
 /// All threads of all blocks of the cluster meet. `relaxed`: what they did before needs no order (barriers that were
 /// initialised have a fence of their own); otherwise it is complete, accesses to each other's memory too.
 void emitClusterBarrier(mlir::OpBuilder &b, mlir::Location loc, bool relaxed);
-/// griddepcontrol.wait: returns when the grids before this one are complete and their writes visible.
-void emitGridWait(mlir::OpBuilder &b, mlir::Location loc);
-/// griddepcontrol.launch_dependents: the next grid may start.
-void emitLaunchDependents(mlir::OpBuilder &b, mlir::Location loc);
+/// `instruction`, which holds griddepcontrol.wait (returns when the grids before this one are complete and their writes
+/// visible) or griddepcontrol.launch_dependents (the next grid may start). As inline assembly that touches memory: the
+/// op of the NVVM dialect says that it touches none, and loads could be moved across the wait.
+void emitGridControl(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef instruction);
 
 } // namespace kimi::hopper
 

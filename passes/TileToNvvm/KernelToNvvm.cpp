@@ -7,6 +7,7 @@
 
 #include "dialects/Tile/TileDialect.h"
 #include "passes/TileToLlvm/KernelAbi.h"
+#include "passes/TileToNvvm/Hopper.h"
 #include "passes/TileToNvvm/KernelAttrs.h"
 #include "passes/TileToNvvm/Passes.h"
 
@@ -215,11 +216,7 @@ private:
         break;
       }
     }
-    // The ops of the NVVM dialect say of themselves that they leave memory alone.
-    LLVM::InlineAsmOp::create(b, loc, TypeRange(), ValueRange(),
-                              "griddepcontrol.wait; griddepcontrol.launch_dependents;", "~{memory}",
-                              /*has_side_effects=*/true, /*is_align_stack=*/false,
-                              LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+    hopper::emitGridControl(b, loc, "griddepcontrol.wait; griddepcontrol.launch_dependents;");
     if (!apart) {
       // Loads of what no kernel in flight is said to write may move over anything but a branch.
       Block *body = entry.splitBlock(b.getInsertionPoint());
