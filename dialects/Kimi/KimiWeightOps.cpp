@@ -61,10 +61,43 @@ LogicalResult WeightRefOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!weight) {
     return emitOpError("[R1] names '") << getWeight() << "', which is no kimi.weight of the module";
   }
-  if (weight.getType() != getType()) {
+  if (weight.getType() != getType() && packedBytes(cast<RankedTensorType>(weight.getType())) != getType()) {
     return emitOpError("[R2] has type ") << getType() << ", but weight '" << getWeight() << "' has type "
                                          << weight.getType();
   }
+  return success();
+}
+
+LogicalResult DequantizeOp::verify() {
+  RankedTensorType x = tensorType(getX()), scale = tensorType(getScale()), result = tensorType(getResult());
+  if (!isa<Float4E2M1FNType>(x.getElementType()) || !isa<FloatType>(scale.getElementType())) {
+    return emitOpError("[U1] has elements of type ") << x.getElementType() << " and scales of type "
+                                                     << scale.getElementType() << "; expected f4E2M1FN and floats";
+  }
+  int64_t axis = getAxis(), block = getBlock();
+  if (axis < 0 || axis >= x.getRank()) {
+    return emitOpError("[U2] has blocks along axis ") << axis << " of a tensor of rank " << x.getRank();
+  }
+  int64_t extent = x.getDimSize(axis);
+  if (block < 1 || (!ShapedType::isDynamic(extent) && extent % block != 0)) {
+    return emitOpError("[U3] has blocks of ")
+           << block << " along an axis of extent " << text(extent) << "; expected a divisor of the extent";
+  }
+  auto expected = llvm::to_vector(x.getShape());
+  expected[axis] = ShapedType::isDynamic(extent) ? extent : extent / block;
+  if (!compatible(scale.getShape(), expected)) {
+    return emitOpError("[U4] has scales of shape ") << text(scale.getShape()) << "; expected " << text(expected);
+  }
+  auto element = dyn_cast<FloatType>(result.getElementType());
+  if (!compatible(result.getShape(), x.getShape()) || !element || element.getWidth() < 16) {
+    return emitOpError("[U5] gives ") << result << "; expected " << text(x.getShape())
+                                      << " of floats of 16 bits or more";
+  }
+  return success();
+}
+
+LogicalResult DequantizeOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &dims) {
+  dims.push_back(sameShape(b, getLoc(), getResult(), getX()));
   return success();
 }
 

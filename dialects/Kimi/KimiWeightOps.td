@@ -29,11 +29,17 @@ def Kimi_WeightOp : Kimi_Op<"weight", [Symbol]> {
 def Kimi_WeightRefOp : Kimi_Op<"weight_ref", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the value of a weight";
   let description = [{
-    The weight as a tensor; no copy is made.
+    The weight as a tensor; no copy is made. A weight of 4-bit or E8M0 floats can also be read as its bytes: the same
+    shape with the last extent in bytes, elements i8. The low half of a byte is the first of its two elements.
 
-    Constraints: [R1] the symbol is a `kimi.weight`; [R2] the result has the weight's type.
+    Constraints: [R1] the symbol is a `kimi.weight`; [R2] the result has the weight's type, or that of its bytes (4-bit
+    floats of an even last extent, f8E8M0FNU).
 
-    Example: `%w = kimi.weight_ref @wte : tensor<50257x768xf32>`
+    Example:
+    ```mlir
+    %w = kimi.weight_ref @wte : tensor<50257x768xf32>
+    %codes = kimi.weight_ref @experts : tensor<896x3072x1792xi8>  // of kimi.weight @experts : tensor<896x3072x3584xf4E2M1FN>
+    ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$weight);
   let results = (outs AnyRankedTensor:$result);
@@ -55,6 +61,33 @@ def Kimi_PackWeightOp : Kimi_Op<"pack_weight", [Pure]> {
   let arguments = (ins AnyRankedTensor:$w, I64Attr:$panel, UnitAttr:$transpose);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$w (`transpose` $transpose^)? `panel` $panel attr-dict `:` type($w) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Kimi_DequantizeOp : Kimi_Op<"dequantize", [Pure,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
+  let summary = "small floats times the scale of their block";
+  let description = [{
+    x: [...] of f4E2M1FN (values 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives), scale: x's shape with the extent K of `axis`
+    divided by `block`. y[.., i, ..] = x[.., i, ..] * scale[.., i div block, ..], in fp32, rounded once. With scales of
+    f8E8M0FNU (2^(code - 127), code 255 is NaN) and blocks of 32 this is MXFP4: OCP Microscaling Formats 1.0, section 6.3.
+    The weight stays packed in the module; whoever reads the result dequantises there.
+    Imported from: DequantizeLinear-23 and later of FLOAT4E2M1.
+
+    Constraints: [U1] x is of f4E2M1FN, scale of floats; [U2] axis is one of x's; [U3] block is at least 1 and divides the
+    extent of the axis; [U4] scale has the shape above; [U5] y has x's shape, of floats of 16 bits or more.
+
+    Example:
+    ```mlir
+    %y = kimi.dequantize %w, %s axis 1 block 32
+       : tensor<3072x3584xf4E2M1FN>, tensor<3072x112xf8E8M0FNU> -> tensor<3072x3584xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$scale, I64Attr:$axis, I64Attr:$block);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $x `,` $scale `axis` $axis `block` $block attr-dict `:` type($x) `,` type($scale) `->` type($result)
+  }];
   let hasVerifier = 1;
 }
 

@@ -76,3 +76,16 @@ LogicalResult kimi::verifyResultDims(Operation *op, StringRef id, ResultRange re
   }
   return success();
 }
+
+RankedTensorType kimi::packedBytes(RankedTensorType type) {
+  auto byte = IntegerType::get(type.getContext(), 8);
+  if (isa<Float8E8M0FNUType>(type.getElementType())) {
+    return type.clone(byte);
+  }
+  if (!isa<Float4E2M1FNType>(type.getElementType()) || type.getRank() < 1 || type.getShape().back() % 2 != 0) {
+    return {};
+  }
+  auto shape = llvm::to_vector(type.getShape());
+  shape.back() /= 2;
+  return RankedTensorType::get(shape, byte);
+}

@@ -50,6 +50,10 @@ void reifyFromDims(mlir::OpBuilder &b, mlir::ResultRange results, mlir::ValueRan
 mlir::LogicalResult verifyResultDims(mlir::Operation *op, llvm::StringRef id, mlir::ResultRange results,
                                      mlir::ValueRange dims);
 
+/// The type of the bytes of a weight of `type`: the same shape with the last extent in bytes, elements i8. Null where
+/// the elements are not 4-bit floats (of an even last extent) or f8E8M0FNU.
+mlir::RankedTensorType packedBytes(mlir::RankedTensorType type);
+
 } // namespace kimi
 
 #endif // KIMI_DIALECTS_KIMI_SHAPES_H
