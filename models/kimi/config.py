@@ -84,10 +84,14 @@ class Fields:
         given = json.dumps(self.data[key]) if key in self.data else "nothing"
         raise ExportError(f"{self.where}: '{key}' must be {want}; it is {given}")
 
+    def part(self, key):
+        """The fields of an object within this one; none where it is absent."""
+        return Fields(self.data.get(key) or {}, f"{self.where}.{key}")
+
     def count(self, key, default=None, least=1):
         value = self.data.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            self.fail(key, f"an integer of at least {least}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 31:
+            self.fail(key, f"an integer of at least {least}" + (" and less than 2^31" if type(value) is int and value >= least else ""))
         return value
 
     def optional_count(self, key):
@@ -95,13 +99,13 @@ class Fields:
 
     def number(self, key, default=None):
         value = self.data.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
             self.fail(key, "a number")
         return float(value)
 
     def positive(self, key, default=None):
         value = self.number(key, default)
-        if not 0 < value < float("inf"):
+        if value <= 0:
             self.fail(key, "a positive number")
         return value
 
@@ -140,10 +144,10 @@ def _is_mxfp4(text):
         return False
     fields = Fields(quantization, f"{text.where}.quantization_config")
     fields.choice("format", ["mxfp4-pack-quantized"])
-    for name, group in (quantization.get("config_groups") or {}).items():
-        weights = (group or {}).get("weights") or {}
-        if weights.get("group_size", MXFP4_GROUP) != MXFP4_GROUP:
-            raise ExportError(f"{fields.where}.config_groups.{name}: 'group_size' must be {MXFP4_GROUP}; it is {weights['group_size']}")
+    for name, group in fields.part("config_groups").data.items():
+        weights = Fields(group, f"{fields.where}.config_groups.{name}").part("weights")
+        if weights.data.get("group_size", MXFP4_GROUP) != MXFP4_GROUP:
+            weights.fail("group_size", str(MXFP4_GROUP))
     return True
 
 
@@ -212,6 +216,6 @@ def load(path):
             data = json.load(file)
     except OSError as error:
         raise ExportError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ExportError(f"{path}: not JSON: {error}") from None
     return parse(data, os.path.basename(path))

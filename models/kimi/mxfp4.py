@@ -10,7 +10,7 @@ BIAS = 127
 def dequantize(packed, scale):
     """fp32 [..., n] of packed bytes [..., n/2] and scale bytes [..., n/32]. Scale 255 is NaN, as the format has it."""
     nibbles = np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)
-    exponents = np.where(scale == 255, np.nan, np.ldexp(np.float32(1), scale.astype(np.int32) - BIAS)).astype(np.float32)
+    exponents = np.where(scale == 255, np.nan, np.ldexp(np.float32(1), np.minimum(scale, 254).astype(np.int32) - BIAS))
     return E2M1[nibbles] * np.repeat(exponents, GROUP, axis=-1)
 
 

@@ -34,7 +34,7 @@ class SafeTensors:
                     self.fail(f"gives a header of {length} bytes; the file has {size}")
                 try:
                     header = json.loads(file.read(length))
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     self.fail(f"has a header that is not JSON: {error}")
                 self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
@@ -55,7 +55,7 @@ class SafeTensors:
         def sizes(value, count=None):
             return isinstance(value, list) and all(type(i) is int and i >= 0 for i in value) and count in (None, len(value))
 
-        if dtype not in DTYPES and dtype not in OTHER_SIZES:
+        if not isinstance(dtype, str) or dtype not in DTYPES and dtype not in OTHER_SIZES:
             self.fail(f"tensor '{name}': unknown dtype {json.dumps(dtype)}")
         if not sizes(shape) or not sizes(offsets, 2):
             self.fail(f"tensor '{name}': shape and data_offsets must be lists of sizes")

@@ -48,7 +48,7 @@ class Checkpoint:
         try:
             with open(path, encoding="utf-8") as file:
                 where = json.load(file)["weight_map"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
             raise ExportError(f"{path}: not an index of shards with a 'weight_map' ({error})") from None
         if not isinstance(where, dict):
             raise ExportError(f"{path}: 'weight_map' is not a JSON object")
