@@ -3,6 +3,7 @@
 A source answers `form(name)` ("plain" or "mxfp4") for a matrix that may be packed, and `load(name)` with an array whose
 shape is that of tensors.py. `load` may be called late and more than once: nothing is kept in memory.
 """
+import functools
 import json
 import os
 import zlib
@@ -156,6 +157,7 @@ class Random:
     def __init__(self, config, seed=0):
         self.config, self.seed = config, seed
         self.specs = {spec.name: spec for spec in tensors.all_tensors(config)}
+        self.packed = functools.lru_cache(maxsize=1)(lambda name: mxfp4.quantize(self._draw(self.specs[name])))
 
     def form(self, name):
         return "mxfp4" if self.config.mxfp4 and self.specs[name].kind == tensors.EXPERT else "plain"
@@ -167,7 +169,7 @@ class Random:
     def load(self, name):
         for end, part in (("_packed", 0), ("_scale", 1)):
             if name.endswith(end):
-                return mxfp4.quantize(self._draw(self.specs[name.removesuffix(end)]))[part]
+                return self.packed(name.removesuffix(end))[part]
         return self._draw(self.specs[name]).astype(self.dtype(name))
 
     def _draw(self, spec):

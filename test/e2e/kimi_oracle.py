@@ -82,24 +82,29 @@ class Oracle:
         out = np.einsum("hts,shd->thd", softmax(scores), both[..., c.nope:]).reshape(T, -1)
         return self.lin(out * sigmoid(self.lin(x, p + ".g_proj")) if c.mla_gate else out, p + ".o_proj")
 
-    def moe(self, x, p):
+    def routes(self, x, p):
+        """(chosen experts [T, k], their weights [T, k]); of equal scores the lowest index wins."""
         c = self.c
         logits = self.lin(x, p + ".gate")
         scores = softmax(logits) if c.router == "softmax" else sigmoid(logits)
-        choice = scores + self.w(p + ".gate.e_score_correction_bias")
+        left = scores + self.w(p + ".gate.e_score_correction_bias")
+        if c.groups > c.topk_groups:
+            groups = left.reshape(len(x), c.groups, -1)
+            order = np.argsort(-np.sort(groups, -1)[..., -2:].sum(-1), axis=-1, kind="stable")
+            kept = (order[:, :c.topk_groups, None] == np.arange(c.groups)).any(1)
+            left = np.where(kept[..., None], groups, -np.inf).reshape(len(x), -1)
+        chosen = np.argsort(-left, axis=-1, kind="stable")[:, :c.topk]
+        weights = np.take_along_axis(scores, chosen, -1)
+        if c.renormalize and c.topk > 1:
+            weights = weights / (weights.sum(-1, keepdims=True) + 1e-20)
+        return chosen, weights * c.scaling
+
+    def moe(self, x, p):
+        c = self.c
         z = self.lin(x, p + ".routed_expert_down_proj") if c.latent else x
         y = np.zeros_like(z)
-        for t in range(len(x)):
-            left = choice[t].copy()
-            if c.groups > c.topk_groups:
-                groups = left.reshape(c.groups, -1)
-                kept = np.argsort(-np.sort(groups, -1)[:, -2:].sum(-1), kind="stable")[:c.topk_groups]
-                left = np.where(np.isin(np.arange(c.groups), kept)[:, None], groups, -np.inf).reshape(-1)
-            chosen = np.argsort(-left, kind="stable")[:c.topk]
-            weights = scores[t, chosen]
-            if c.renormalize and c.topk > 1:
-                weights = weights / (weights.sum() + 1e-20)
-            for e, weight in zip(chosen, weights * c.scaling):
+        for t, (chosen, weights) in enumerate(zip(*self.routes(x, p))):
+            for e, weight in zip(chosen, weights):
                 q = f"{p}.experts.{e}"
                 y[t] += weight * self.lin(self.glu(self.lin(z[t], q + ".w1"), self.lin(z[t], q + ".w3")), q + ".w2")
         if c.latent:

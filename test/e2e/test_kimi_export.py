@@ -130,9 +130,9 @@ def test_tiny_configurations(name, tmp_path):
     assert not [o for n in inferred.graph.node for o in n.output if o not in typed]
     c = config.parse(table[name], name)
     rng, runner = np.random.default_rng(), Runner(path)
-    ids = rng.integers(0, c.vocab, 11)
+    ids = rng.integers(0, c.vocab, 7)
     want = Oracle(c, sources.Random(c, 7)).logits(ids)
-    for parts in ([11], [1, 2, 8], [1] * 11):
+    for parts in ([7], [1, 2, 4], [1] * 7):
         np.testing.assert_allclose(runner.run(ids, parts), want, atol=1e-3 * np.abs(want).max())
 
 
