@@ -35,20 +35,6 @@ LogicalResult StateLengthOp::verify() {
   return success();
 }
 
-/// Whether `type` has the extents of the state but for the axis that grows.
-static bool fitsState(RankedTensorType type, StateType state) {
-  RankedTensorType shape = state.getShape();
-  if (type.getRank() != shape.getRank()) {
-    return false;
-  }
-  for (int64_t i = 0; i < type.getRank(); ++i) {
-    if (i != state.getGrows() && !compatible(type.getDimSize(i), shape.getDimSize(i))) {
-      return false;
-    }
-  }
-  return true;
-}
-
 LogicalResult StateViewOp::verify() {
   StateType state = getState().getType();
   RankedTensorType result = tensorType(getResult());

@@ -2,6 +2,7 @@
 include "dialects/Kimi/KimiDialect.td"
 include "dialects/Kimi/KimiWeightOps.td"
 include "dialects/Kimi/KimiMixerOps.td"
+include "dialects/Kimi/KimiDeltaOps.td"
 include "dialects/Kimi/KimiNormOps.td"
 include "dialects/Kimi/KimiLinearOps.td"
 include "dialects/Kimi/KimiGateOps.td"

@@ -22,6 +22,19 @@ bool kimi::compatible(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   return true;
 }
 
+bool kimi::fitsState(RankedTensorType type, StateType state) {
+  RankedTensorType shape = state.getShape();
+  if (type.getRank() != shape.getRank()) {
+    return false;
+  }
+  for (int64_t i = 0; i < type.getRank(); ++i) {
+    if (i != state.getGrows() && !compatible(type.getDimSize(i), shape.getDimSize(i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 std::string kimi::text(int64_t extent) { return ShapedType::isDynamic(extent) ? "?" : std::to_string(extent); }
 
 std::string kimi::text(ArrayRef<int64_t> shape) {

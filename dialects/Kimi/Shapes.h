@@ -42,6 +42,9 @@ mlir::OpFoldResult resultExtent(mlir::OpBuilder &b, mlir::Location loc, mlir::Va
 llvm::SmallVector<mlir::OpFoldResult> sameShape(mlir::OpBuilder &b, mlir::Location loc, mlir::Value result,
                                                 mlir::Value source);
 
+/// Whether `type` has the extents of the state but for the axis that grows.
+bool fitsState(mlir::RankedTensorType type, StateType state);
+
 /// Shapes of results whose dynamic extents are `dynamicExtents`, in order (`result_dims` of an op).
 void reifyFromDims(mlir::OpBuilder &b, mlir::ResultRange results, mlir::ValueRange dynamicExtents,
                    mlir::ReifiedRankedShapedTypeDims &dims);

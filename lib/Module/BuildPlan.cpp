@@ -461,7 +461,8 @@ private:
     return success();
   }
 
-  /// The sequences a state holds: as many as its views in this function show.
+  /// The sequences a state holds: as many as its views in this function show; where it has none, as many as the first
+  /// input of a launch that writes it (rows to append, what a mixer reads) has.
   SymbolicDim batchOf(Value state) {
     int64_t grows = cast<StateType>(state.getType()).getGrows();
     RankedTensorType shape = cast<StateType>(state.getType()).getShape();
@@ -473,6 +474,12 @@ private:
             return sizes[axis];
           }
         }
+      }
+    }
+    for (Operation *user : state.getUsers()) {
+      auto dispatch = dyn_cast<DispatchOp>(user);
+      if (dispatch && !dispatch.getInputs().empty()) {
+        return scalars.shape(dispatch.getInputs().front()).front();
       }
     }
     return SymbolicDim(1);

@@ -354,6 +354,18 @@ SmallVector<SymbolicDim> HostScalars::computeShape(Value tensor) {
       .Case<FusedLinearOp, LinearOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp>(
           [&](auto it) { return like(it.getX()); })
       .Case<AttentionOp>([&](auto it) { return like(it.getQ()); })
+      .Case<StateReadOp>([&](auto it) { return fromDynamic(it.getSizes(), 0); })
+      .Case<CausalConvOp>([&](auto it) { return like(it.getX()); }) // the window's last extent is static
+      .Case<DeltaRuleOp>([&](auto it) {
+        SmallVector<SymbolicDim> q = shape(it.getQ());
+        SymbolicDim width = shape(it.getV())[3];
+        if (tensor == it.getResult()) {
+          return fill([&](int64_t axis) { return axis == 3 ? width : q[axis]; });
+        }
+        return fill([&](int64_t axis) {
+          return axis == 3 ? width + SymbolicDim(it.getNormalize() ? 1 : 0) : axis == 2 ? q[3] : q[axis];
+        });
+      })
       .Case<GreedyTokenOp>([&](auto it) { return like(it.getLogits()); })
       .Case<CacheAppendOp>([&](auto it) {
         int64_t grows = it.getState().getType().getGrows();

@@ -23,6 +23,7 @@ using namespace kimi;
 
 void kimi::populateReferencePatterns(RewritePatternSet &patterns) {
   populateReferenceAttentionPatterns(patterns);
+  populateReferenceDeltaPatterns(patterns);
   populateReferenceNormPatterns(patterns);
   populateReferenceLinearPatterns(patterns);
   populateReferenceElementwisePatterns(patterns);
@@ -33,8 +34,8 @@ namespace {
 
 struct LowerToReferencePass : kimi::impl::LowerToReferenceBase<LowerToReferencePass> {
   static bool isLowered(Operation *op) {
-    return isa<AttentionOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, LinearOp, FusedLinearOp, EmbeddingOp,
-               GreedyTokenOp>(op);
+    return isa<AttentionOp, DeltaRuleOp, CausalConvOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, LinearOp,
+               FusedLinearOp, EmbeddingOp, GreedyTokenOp>(op);
   }
 
   unsigned count() {
@@ -48,7 +49,7 @@ struct LowerToReferencePass : kimi::impl::LowerToReferenceBase<LowerToReferenceP
   void runOnOperation() override {
     if (remarkUnscheduled) {
       getOperation()->walk([](Operation *op) {
-        if (isa<AttentionOp, FusedLinearOp>(op)) {
+        if (isa<AttentionOp, DeltaRuleOp, FusedLinearOp>(op)) {
           op->emitRemark() << "is computed by the reference lowering: the target has no schedule for it";
         }
       });

@@ -15,6 +15,8 @@ namespace kimi {
 
 /// Patterns that lower kimi ops to linalg.generic in fp32. Each family can be asked for alone.
 void populateReferenceAttentionPatterns(mlir::RewritePatternSet &patterns);
+/// delta_rule (to kimi.loops), causal_conv.
+void populateReferenceDeltaPatterns(mlir::RewritePatternSet &patterns);
 /// layer_norm, rms_norm, softmax.
 void populateReferenceNormPatterns(mlir::RewritePatternSet &patterns);
 /// linear, fused_linear.

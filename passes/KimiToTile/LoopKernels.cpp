@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "passes/KimiToTile/HostViews.h"
 #include "passes/KimiToTile/TaskLoop.h"
 
 using namespace mlir;
@@ -124,6 +125,60 @@ LogicalResult kimi::outlineAppends(HostContext &context, ArrayRef<CacheAppendOp>
     Value view = StateViewOp::create(at, append.getLoc(), type, append.getState(), dims);
     context.replace(append, view);
   }
+  return success();
+}
+
+/// Whether something reads `view`, or a view of it, after `write`.
+static bool isReadAfter(Value view, Operation *write) {
+  return llvm::any_of(view.getUsers(), [&](Operation *user) {
+    Operation *top = write->getBlock()->findAncestorOpInBlock(*user);
+    if (!top || (write != top && write->isBeforeInBlock(top))) {
+      return true;
+    }
+    bool isView = isa<tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp,
+                      linalg::TransposeOp, linalg::BroadcastOp>(user);
+    return isView && isReadAfter(user->getResult(0), write);
+  });
+}
+
+LogicalResult kimi::outlineStateRead(HostContext &context, StateReadOp op, int64_t taskWork) {
+  OpBuilder b(op);
+  Value view = StateViewOp::create(b, op.getLoc(), op.getType(), op.getState(), op.getSizes());
+  bool stays = llvm::none_of(op.getState().getUsers(), [&](Operation *user) {
+    auto write = dyn_cast<StateWriteOp>(user);
+    return write && op->isBeforeInBlock(write) && isReadAfter(op.getResult(), write);
+  });
+  if (stays) {
+    context.replace(op, view);
+    return success();
+  }
+  Value copy = copyBefore(context, op, view);
+  context.replace(op, copy);
+  return outlineGeneric(context, copy.getDefiningOp<linalg::GenericOp>(), taskWork);
+}
+
+LogicalResult kimi::outlineStateWrite(HostContext &context, StateWriteOp op, int64_t taskWork) {
+  SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getValue());
+  KernelWriter writer(context, op);
+  OpBuilder &b = writer.body();
+  Value value = writer.input(op.getValue());
+  if (!value) {
+    writer.abandon();
+    return failure();
+  }
+  Value state = writer.state(op.getState(), sizes.front());
+  SmallVector<Value> bounds;
+  for (int64_t axis = 0; axis < static_cast<int64_t>(sizes.size()); ++axis) {
+    bounds.push_back(writer.extent(value, axis));
+  }
+  TaskLoop tasks(sizes, SymbolicDim(1), taskWork);
+  tasks.build(writer, bounds, [&](ArrayRef<Value> point) {
+    Value element = memref::LoadOp::create(b, writer.loc(), value, point);
+    memref::StoreOp::create(b, writer.loc(), element, state, point);
+  });
+  KernelWriter::Variant variant{writer.finish("state_write"), SymbolicDim(1), tasks.tasks()};
+  writer.dispatch(variant);
+  context.dead.push_back(op);
   return success();
 }
 

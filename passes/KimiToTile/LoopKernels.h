@@ -18,6 +18,9 @@ mlir::LogicalResult outlineGeneric(HostContext &context, mlir::linalg::GenericOp
 mlir::LogicalResult outlineLoops(HostContext &context, LoopsOp op);
 /// One launch for all of `appends`, which write rows of the same shape at the same place of different states.
 mlir::LogicalResult outlineAppends(HostContext &context, llvm::ArrayRef<CacheAppendOp> appends, int64_t taskWork);
+/// The contents of a fixed state: where they lie if nothing replaces them while they are read, else a copy.
+mlir::LogicalResult outlineStateRead(HostContext &context, StateReadOp op, int64_t taskWork);
+mlir::LogicalResult outlineStateWrite(HostContext &context, StateWriteOp op, int64_t taskWork);
 /// The packed layout of a weight (see kimi.pack_weight); its operand may be any view.
 mlir::LogicalResult outlinePack(HostContext &context, PackWeightOp op);
 

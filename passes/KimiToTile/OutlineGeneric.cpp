@@ -68,6 +68,10 @@ struct KimiOutlineGeneric : kimi::impl::KimiOutlineGenericBase<KimiOutlineGeneri
       result = outlineLoops(context, loops);
     } else if (auto pack = dyn_cast<PackWeightOp>(op)) {
       result = outlinePack(context, pack);
+    } else if (auto read = dyn_cast<StateReadOp>(op)) {
+      return outlineStateRead(context, read, taskWork);
+    } else if (auto write = dyn_cast<StateWriteOp>(op)) {
+      result = outlineStateWrite(context, write, taskWork);
     } else if (auto append = dyn_cast<CacheAppendOp>(op)) {
       SmallVector<CacheAppendOp> group{append};
       for (Operation *later : following) {
