@@ -163,6 +163,7 @@ const OpTable &OpTable::get() {
     registerEinsumOps(table);
     registerNormOps(table);
     registerAttentionOps(table);
+    registerDeltaOps(table);
     registerSortOps(table);
     registerLossOps(table);
     registerChannelNormOps(table);

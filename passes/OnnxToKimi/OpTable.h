@@ -106,6 +106,7 @@ void registerMatmulOps(OpTable &table);
 void registerEinsumOps(OpTable &table);
 void registerNormOps(OpTable &table);
 void registerAttentionOps(OpTable &table);
+void registerDeltaOps(OpTable &table);
 void registerSortOps(OpTable &table);
 void registerLossOps(OpTable &table);
 void registerChannelNormOps(OpTable &table);

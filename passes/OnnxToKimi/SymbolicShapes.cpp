@@ -399,6 +399,25 @@ bool SymbolicShapes::inferForeign(Operation *op) {
     }
     return give({(*q)[0], (*q)[1], (*q)[2], (*v)[3]});
   }
+  if (auto delta = dyn_cast<DeltaRuleOp>(op)) {
+    const Shape *q = shapeOf(delta.getQ()), *v = shapeOf(delta.getV());
+    if (!q || !v || q->size() != 4 || v->size() != 4) {
+      return false;
+    }
+    SymbolicDim width = (*v)[3];
+    Shape memory = {(*q)[0], delta.getStateHeads(), (*q)[3], width + SymbolicDim(delta.getNormalize() ? 1 : 0)};
+    infos[delta.getState()] = ValueInfo(cast<RankedTensorType>(delta.getState().getType()).getElementType(), memory);
+    return give({(*q)[0], delta.getResultHeads(), (*q)[2], width});
+  }
+  if (auto conv = dyn_cast<CausalConvOp>(op)) {
+    const Shape *x = shapeOf(conv.getX()), *weight = shapeOf(conv.getWeight());
+    if (!x || !weight || x->size() != 3 || weight->size() != 2) {
+      return false;
+    }
+    auto type = cast<RankedTensorType>(conv.getWindow().getType());
+    infos[conv.getWindow()] = ValueInfo(type.getElementType(), {(*x)[0], (*x)[1], (*weight)[1] - SymbolicDim(1)});
+    return give(*x);
+  }
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
     const Shape *x = shapeOf(transpose.getInput());
     if (!x || x->size() != transpose.getPermutation().size()) {
