@@ -15,6 +15,8 @@ from kimi import config, sources, tensors  # noqa: E402
 
 EXPORT = {"k3": ROOT / "models" / "k3" / "export.py", "kimi_linear": ROOT / "models" / "kimi_linear" / "export.py"}
 CHECKPOINTS = SHARED / "cases" / "checkpoints"
+FAMILY = {"k3-64": "k3", "kl-64": "kimi_linear"}  # its folders
+LENGTHS = (1, 5, 17, 70)  # of the prompts whose logits they hold
 MINI = ROOT / "models" / "k3" / "mini"
 
 
@@ -22,6 +24,12 @@ def export(family, out, *options, check=True):
     """Runs an exporter; gives the path of the model, or the finished process where it may fail."""
     result = run(sys.executable, EXPORT[family], "--out", out, *options, check=check)
     return out / "model.onnx" if check else result
+
+
+def golden(name, length):
+    """(ids [T], logits [T, vocab] in fp64) of a shared checkpoint."""
+    with np.load(CHECKPOINTS / name / "logits.npz") as data:
+        return data[f"ids_T{length}"], data[f"logits_T{length}"]
 
 
 class Runner:

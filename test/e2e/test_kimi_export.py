@@ -12,14 +12,12 @@ import numpy as np
 import onnx
 import pytest
 from conftest import ROOT, run
-from kimi_models import CHECKPOINTS, MINI, Runner, elements, export, shrunk, spans, weights, widened
+from kimi_models import CHECKPOINTS, FAMILY, LENGTHS, MINI, Runner, elements, export, golden, shrunk, spans, weights, widened
 from kimi_oracle import Oracle
 from onnx.reference import ReferenceEvaluator
 
 from kimi import config, presets, sources
 
-FAMILY = {"k3-64": "k3", "kl-64": "kimi_linear"}
-LENGTHS = (1, 5, 17, 70)
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +33,6 @@ def export_checkpoint(tmp_path_factory):
         return done[name, options]
 
     return do
-
-
-def golden(name, length):
-    data = np.load(CHECKPOINTS / name / "logits.npz")
-    return data[f"ids_T{length}"], data[f"logits_T{length}"]
 
 
 @pytest.mark.parametrize("cache", ["latent", "expanded"])
