@@ -19,7 +19,6 @@ from onnx.reference import ReferenceEvaluator
 from kimi import config, presets, sources
 
 
-
 @pytest.fixture(scope="module")
 def export_checkpoint(tmp_path_factory):
     """Exports one of the shared checkpoints, once for each set of options."""

@@ -1,0 +1,90 @@
+"""Exported K3 and Kimi Linear graphs compiled and run: logits of the reference, states that join, blocks in 16 bits, text."""
+import json
+
+import numpy as np
+import onnx
+import pytest
+from conftest import run, tool
+from kimi_blocks import Blocks
+from kimi_models import CHECKPOINTS, FAMILY, LENGTHS, MINI, Runner, export, golden
+
+
+class Compiled(Runner):
+    """A graph with states under kimi-run."""
+
+    def __init__(self, model, folder, cache, *options):
+        self.model, self.folder = model, folder
+        self.command = [tool("kimi-run"), model, "--entry", "main", "--cache", cache, *options]
+        self.states = [_Port(i) for i in onnx.load(model, load_external_data=False).graph.input[1:]]
+
+    def step(self, ids, states):
+        np.savez(self.folder / "in.npz", input_ids=ids, **states)
+        run(*self.command, "--input", self.folder / "in.npz", "--output", self.folder / "out.npz")
+        with np.load(self.folder / "out.npz") as out:
+            return out["logits"], {s.name: out[s.name.replace("past_key_values", "present")] for s in self.states}
+
+
+class _Port:
+    """A graph input as ONNX Runtime describes it."""
+
+    def __init__(self, value):
+        self.name = value.name
+        self.shape = [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+
+
+def exported(name, folder, *options):
+    if not (CHECKPOINTS / name).exists():
+        pytest.skip(f"the larger cases are not at {CHECKPOINTS}")
+    return export(FAMILY[name], folder, "--checkpoint", CHECKPOINTS / name, *options)
+
+
+@pytest.mark.parametrize("options", [[], ["--reference"]], ids=["kernels", "reference"])
+@pytest.mark.parametrize("name, form", [("k3-64", "latent"), ("k3-64", "expanded"), ("kl-64", "latent")])
+def test_checkpoint_logits(name, form, options, tmp_path, cache):
+    """fp32 logits within 1e-4 of the fp64 ones, in one pass and in parts through the states."""
+    runner = Compiled(exported(name, tmp_path, "--cache", form, "--unpack-experts"), tmp_path, cache, *options)
+    for length in LENGTHS:
+        ids, want = golden(name, length)
+        for parts in [[length], [length // 3, 1, length - length // 3 - 1]][:1 if length < 5 else 2]:
+            error = np.abs(runner.run(ids, parts) - want).max()
+            assert error <= 1e-4, f"T={length} in parts {parts}: {error}"
+
+
+@pytest.mark.parametrize("form, options", [("bf16", []), ("f32", ["--precision", "bf16"]), ("f32", ["--precision", "fp16"])],
+                         ids=["bf16-graph", "bf16", "fp16"])
+@pytest.mark.parametrize("name", FAMILY)
+def test_blocks_in_16_bits(name, form, options, tmp_path, cache):
+    """Each kind of block of the first layers, given the reference's input, within 1e-2 of its output by norm."""
+    if not (CHECKPOINTS / name).exists():
+        pytest.skip(f"the larger cases are not at {CHECKPOINTS}")
+    blocks = Blocks(name, tmp_path, "--dtype", form, "--unpack-experts")
+
+    def evaluate(block, feed):
+        onnx.save(block, tmp_path / "block.onnx")
+        np.savez(tmp_path / "in.npz", **feed)
+        run(tool("kimi-run"), tmp_path / "block.onnx", "--entry", "main", "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz", "--cache",
+            cache, *options)
+        with np.load(tmp_path / "out.npz") as out:
+            return out[block.graph.output[0].name]
+
+    for layer in (0, 1, 3):  # KDA and dense, KDA and experts, MLA and experts
+        error = blocks.error(*blocks.attention(layer), evaluate)
+        assert error <= 1e-2, f"attention of layer {layer}: {error}"
+        error = blocks.error(*blocks.feed_forward(layer), evaluate, blocks.same_routes(layer))
+        assert error <= 1e-2, f"feed-forward of layer {layer}: {error}"
+
+
+GOLDEN = json.loads((MINI / "golden.json").read_text())["prompts"]
+
+
+@pytest.fixture(scope="module")
+def mini(tmp_path_factory):
+    return export("k3", tmp_path_factory.mktemp("mini"), "--checkpoint", MINI, "--cache", "none", "--bf16-weights", "--unpack-experts")
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=range(len(GOLDEN)))
+def test_mini_writes_its_golden_text(case, mini, cache, tmp_path):
+    result = run(tool("kimi-run"), mini, "--prompt", case["prompt"], "--tokens", len(case["greedy_ids"]), "--ignore-eos", "--cache", cache, "--json",
+                 tmp_path / "report.json")
+    assert json.loads((tmp_path / "report.json").read_text())["tokens"] == case["greedy_ids"]
+    assert result.stdout.rstrip("\n") == case["greedy_text"].rstrip("\n")
