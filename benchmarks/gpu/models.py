@@ -51,6 +51,7 @@ class Attention:
 
 GEMMS = [Gemm(f"gpt2_{k}x{n}_m{m}", m, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768)) for m in (1, 64, 1024)]
 GEMMS += [Gemm(f"gpt2_lm_head_m{m}", m, 768, 50257, True) for m in (1, 64, 1024)]
+GEMMS += [Gemm("gpt2_lm_head_padded_m1024", 1024, 768, 50304, True)]  # what rows of odd length cost
 # Kimi K3: hidden 7168; KDA query 12288; MLA; latent MoE (k3_spec.md)
 GEMMS += [Gemm(f"k3_{name}_m{m}", m, k, n, True)
           for name, k, n in (("kda_q", 7168, 12288), ("kda_o", 12288, 7168), ("mla_q_b", 1536, 18432), ("moe_down", 7168, 3584))

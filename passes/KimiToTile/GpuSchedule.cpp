@@ -172,9 +172,10 @@ void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<L
     tile.launchedStatistics = shape.norm && launches;
     tile.cluster = cluster;
     tile.walkers = walks ? arch.multiprocessors / cluster * cluster : 0;
-    // Beside the stages: what results pass through on their way out (18 rows of 128 bytes a warp), barriers, the
-    // system's share.
-    constexpr int64_t perWarp = 2304, reserved = 4096;
+    // Beside the stages: what results pass through on their way out (16 rows of 128 bytes a warp, more where rows start
+    // anywhere), barriers, the system's share.
+    constexpr int64_t reserved = 4096;
+    int64_t perWarp = shape.n * shape.resultSize % 16 == 0 ? 2304 : 2816;
     int64_t vectors = columns * 4 * (shape.norm ? 3 : 1); // of the epilogue: sums, shifts, a bias
     int64_t room = arch.sharedPerSm - tile.threads / 32 * perWarp - vectors - reserved;
     tile.stages = std::min(room / tile.sharedBytes(shape.elementSize), mostStages);

@@ -27,6 +27,12 @@ struct Fragment {
 
 /// What registers of a warp hold of 16 rows times `columns` elements, from (row, column) of the warp's part on.
 struct Strip {
+  /// Rows and bytes of a row that a warp passes through its shared memory at a time.
+  static constexpr int64_t rows = 16, rowBytes = 128;
+  /// A row that is stored shifted: what is left of the strip before stands ahead of it. Neighbouring rows start in
+  /// other banks.
+  static constexpr int64_t leftBytes = 32, shiftedRowBytes = leftBytes + rowBytes + 16;
+
   int64_t row, column, columns = 0;
   llvm::SmallVector<int64_t> registers;
 };
@@ -99,7 +105,7 @@ private:
   /// Stores `values`, of the memory's element type, which the threads hold under `layout`, to `memory`, or loads them
   /// from there (zeros outside). False, and nothing done, where that would gain nothing or cannot be.
   bool moveStaged(MemoryBox &memory, tile::LayoutAttr layout, llvm::MutableArrayRef<mlir::Value> values, bool store);
-  /// Stores words (4 bytes) to rows that start at any of them.
+  /// Stores elements of 2 or 4 bytes to rows that start at any of them.
   void storeShifted(MemoryBox &memory, tile::LayoutAttr layout, llvm::ArrayRef<Strip> strips,
                     llvm::ArrayRef<mlir::Value> values);
   /// Copies a box to a shared tile through registers.
@@ -147,7 +153,8 @@ private:
   std::vector<std::unique_ptr<SharedTile>> scratchTiles;
   llvm::SmallVector<mlir::Operation *> copies; ///< what copyOf made
   int64_t tileBytes = 0, scratchBytes = 0;
-  int64_t stagingOffset = -1; ///< of the warps' own shared memory, from the start of the block's; -1: there is none
+  int64_t stagingOffset = -1;  ///< of the warps' own shared memory, from the start of the block's; -1: there is none
+  int64_t stagingRowBytes = 0; ///< there, of each of a warp's 16 rows
 };
 
 } // namespace kimi

@@ -24,10 +24,7 @@
 using namespace mlir;
 using namespace kimi;
 
-/// Rows and bytes of a row that a warp passes through its shared memory at a time, lanes of a warp.
-static constexpr int64_t kRows = 16, kRowBytes = 128, kLanes = 32;
-/// A row of shifted words: what is left of the strip before stands ahead of it. Neighbouring rows start in other banks.
-static constexpr int64_t kLeftBytes = 16, kShiftedRowBytes = kLeftBytes + kRowBytes;
+static constexpr int64_t kRows = Strip::rows, kRowBytes = Strip::rowBytes, kLanes = 32;
 
 /// The strips of a warp under `layout`, `width` columns at most each; none where a warp's elements form no such strips.
 static SmallVector<Strip> stripsOf(tile::LayoutAttr layout, int64_t width) {
@@ -77,12 +74,21 @@ void BlockLowering::planStaging() {
            isCopyable(type.getElementType()) && !type.getMemorySpace() &&
            !stripsOf(alloc.getLayoutAttr(), kRowBytes / elementBytes(type.getElementType())).empty();
   };
-  bool wanted = false;
+  auto startsAnywhere = [&](Value buffer) {
+    auto type = cast<MemRefType>(buffer.getType());
+    SmallVector<int64_t> strides;
+    int64_t offset, unit = 16 / elementBytes(type.getElementType());
+    return failed(type.getStridesAndOffset(strides, offset)) || llvm::any_of(strides, [&](int64_t stride) {
+             return stride != 1 && (ShapedType::isDynamic(stride) || stride % unit != 0);
+           });
+  };
+  bool wanted = false, shifted = false;
   kernel.walk([&](Operation *op) {
     if (auto load = dyn_cast<tile::LoadOp>(op)) {
       wanted |= worthIt(load.getTile(), load.getSource());
-    } else if (auto store = dyn_cast<tile::StoreOp>(op)) {
-      wanted |= worthIt(store.getTile(), store.getDest());
+    } else if (auto store = dyn_cast<tile::StoreOp>(op); store && worthIt(store.getTile(), store.getDest())) {
+      wanted = true;
+      shifted |= startsAnywhere(store.getDest());
     }
   });
   if (!wanted) {
@@ -92,13 +98,26 @@ void BlockLowering::planStaging() {
   constexpr int64_t reserved = 1024, forReductions = 2048;
   auto shared = kernel->getAttrOfType<IntegerAttr>(kernel_attrs::kBlocksPerSm);
   int64_t blocks = std::max<int64_t>(shared ? shared.getInt() : 1, 1);
-  int64_t offset = llvm::alignTo(tileBytes, 1024), bytes = offset + e.warps() * kRows * kShiftedRowBytes;
-  if (blocks * (bytes + forReductions + reserved) > sharedMemoryLimit(sm) + reserved) {
-    kernel.emitRemark() << "no shared memory is left through which results could be stored in whole lines";
+  int64_t offset = llvm::alignTo(tileBytes, 1024);
+  auto fits = [&](int64_t rowBytes) {
+    int64_t bytes = offset + e.warps() * kRows * rowBytes;
+    if (blocks * (bytes + forReductions + reserved) > sharedMemoryLimit(sm) + reserved) {
+      return false;
+    }
+    stagingOffset = offset;
+    stagingRowBytes = rowBytes;
+    tileBytes = bytes;
+    return true;
+  };
+  if (shifted && fits(Strip::shiftedRowBytes)) {
     return;
   }
-  stagingOffset = offset;
-  tileBytes = bytes;
+  if (shifted) {
+    kernel.emitRemark() << "no shared memory is left through which rows that start anywhere could be stored in vectors";
+  }
+  if (!fits(kRowBytes)) {
+    kernel.emitRemark() << "no shared memory is left through which results could be stored in whole lines";
+  }
 }
 
 /// Moves what the threads hold under `layout` to `memory`, or from there; false where it is to be done directly.
@@ -113,7 +132,7 @@ bool BlockLowering::moveStaged(MemoryBox &memory, tile::LayoutAttr layout, llvm:
   if (strips.empty()) {
     return false;
   }
-  if (store && size == 4 && memory.vectorElements() == 1) {
+  if (store && memory.vectorElements() * size <= 4 && stagingRowBytes >= Strip::shiftedRowBytes) {
     storeShifted(memory, layout, strips, values);
     return true;
   }
@@ -201,143 +220,4 @@ bool BlockLowering::moveStaged(MemoryBox &memory, tile::LayoutAttr layout, llvm:
     }
   }
   return true;
-}
-
-void BlockLowering::storeShifted(MemoryBox &memory, tile::LayoutAttr layout, ArrayRef<Strip> strips,
-                                 ArrayRef<Value> values) {
-  constexpr int64_t word = 4, perVector = 4, perRow = kRowBytes / (word * perVector), rowsAtOnce = kLanes / perRow;
-  Value base = e.pointer(sharedPointer(stagingOffset), e.scale(Coord(e.warp(), -1), kRows * kShiftedRowBytes));
-  SmallVector<Coord> part(e.place(layout, 2).warpBase);
-  tile::LayoutAttr lanes =
-      tile::makeLayout(builder.getContext(), layout.getRegisters(), layout.getLanes(), {{e.warps(), 0, 0}});
-  SmallVector<Coord> lane(e.place(lanes, 2).base);
-  auto sync = [&] { NVVM::SyncWarpOp::create(builder, e.loc, e.i32(-1)); };
-  auto both = [&](Value x, Value y) { return e.both(x, y); };
-  auto negated = [&](Value x) -> Value {
-    return x ? arith::XOrIOp::create(builder, e.loc, x, e.boolean(true)).getResult() : e.boolean(false);
-  };
-  auto conditional = [&](Value condition, llvm::function_ref<void()> fn) {
-    auto branch = scf::IfOp::create(builder, e.loc, condition, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    fn();
-  };
-  // Where row `row` of a strip's rows starts in memory, and how many words it starts past a multiple of 16 bytes.
-  auto rowStart = [&](int64_t stripRow, Coord row) {
-    Value start = memory.pointer({e.add(e.add(part[0], Coord(stripRow)), row), part[1]});
-    Value address = LLVM::PtrToIntOp::create(builder, e.loc, builder.getI64Type(), start);
-    Value words = arith::ShRUIOp::create(builder, e.loc, e.toI32(address), e.i32(2));
-    return std::pair<Value, Value>(start, arith::AndIOp::create(builder, e.loc, words, e.i32(perVector - 1)));
-  };
-  auto offsetBy = [&](Value pointer, Value words) -> Value {
-    return LLVM::GEPOp::create(builder, e.loc, pointer.getType(), builder.getI32Type(), pointer,
-                               ArrayRef<LLVM::GEPArg>{words});
-  };
-  auto bytesPast = [&](Value pointer, int64_t bytes) { return e.pointer(pointer, Coord(bytes)); };
-
-  Value vectorOfLane = e.rem(e.lane(), perRow);
-  // Rows that a lane's vectors stand in are multiples of 4 apart: all start equally many words past 16 bytes.
-  static_assert(rowsAtOnce % perVector == 0, "a lane's rows start at different words");
-  struct Place {
-    Coord row;
-    Value outside; // its address, of the first strip
-  };
-  SmallVector<Place> places;
-  Value vectorColumn; // words: the first column of a lane's vectors in the strip, 4 vector - shift
-  Value firstInside;  // the address of the first one
-  for (auto [index, strip] : llvm::enumerate(strips)) {
-    bool isFirst = strip.column == 0, isLast = index + 1 == strips.size() || strips[index + 1].row != strip.row;
-    if (isFirst) {
-      places.clear();
-      for (int64_t i = 0; i < kRows; i += rowsAtOnce) {
-        Place place;
-        place.row = e.add(Coord(e.div(e.lane(), perRow), rowsAtOnce - 1), Coord(i));
-        if (i == 0) {
-          Value shift = rowStart(strip.row, place.row).second;
-          vectorColumn = e.sub(e.mul(vectorOfLane, e.i32(perVector)), shift);
-          Value row = e.pointer(base, e.add(e.scale(place.row, kShiftedRowBytes), Coord(kLeftBytes)));
-          firstInside = offsetBy(row, vectorColumn);
-        }
-        // The rows of a lane differ by constants, where the stride is one.
-        place.outside = memory.pointer(
-            {e.add(e.add(part[0], Coord(strip.row)), place.row), e.add(part[1], Coord(vectorColumn, -1))});
-        places.push_back(place);
-      }
-    }
-    sync(); // the strip before has been read
-    if (!isFirst) {
-      // Its last words, which may belong to a vector of this one.
-      conditional(e.less(e.lane(), e.i32(kRows)), [&] {
-        Value row = e.pointer(base, e.scale(Coord(e.lane(), -1), kShiftedRowBytes));
-        e.store(e.load(bytesPast(row, kRowBytes), kLeftBytes), row, kLeftBytes);
-      });
-      sync();
-    }
-    for (size_t i = 0; i + 1 < strip.registers.size(); i += 2) {
-      int64_t r = strip.registers[i];
-      SmallVector<int64_t> offset = layout.registerOffset(r, 2);
-      Coord row = e.add(lane[0], Coord(offset[0] - strip.row)),
-            column = e.add(lane[1], Coord(offset[1] - strip.column));
-      Coord at = e.add(e.scale(row, kShiftedRowBytes), e.add(e.scale(column, word), Coord(kLeftBytes)));
-      e.store(e.pack(values.slice(r, 2)), e.pointer(base, at), 2 * word);
-    }
-    sync();
-    // Two vectors at a time: accumulators leave no registers for more.
-    for (size_t pair = 0; pair < places.size(); pair += 2) {
-      SmallVector<Values> words(2);
-      for (auto [group, list] : llvm::enumerate(words)) {
-        for (int64_t i = 0; i < perVector; ++i) {
-          int64_t bytes = (pair + group) * rowsAtOnce * kShiftedRowBytes + i * word;
-          list.push_back(e.load(bytesPast(firstInside, bytes), word));
-        }
-      }
-      for (auto [group, list] : llvm::enumerate(words)) {
-        const Place &place = places[pair + group];
-        Value target = bytesPast(place.outside, strip.column * word);
-        auto predicate = [&](int64_t i) {
-          Coord column = e.add(e.add(part[1], Coord(vectorColumn, -1)), Coord(strip.column + i));
-          return memory.predicate({e.add(e.add(part[0], Coord(strip.row)), place.row), column});
-        };
-        Value whole = predicate(perVector - 1);
-        if (isFirst) {
-          whole = both(whole, e.less(e.i32(-1), vectorColumn));
-        }
-        if (strip.columns != kRowBytes / word) {
-          whole = both(whole, e.less(vectorColumn, e.i32(strip.columns - perVector + 1)));
-        }
-        e.storeIf(whole, e.pack(list), target, perVector * word);
-        if (!whole) {
-          continue;
-        }
-        conditional(negated(whole), [&] {
-          for (int64_t i = 0; i < perVector; ++i) {
-            Value holds = predicate(i);
-            if (isFirst) {
-              holds = both(holds, e.less(e.i32(-1 - i), vectorColumn));
-            }
-            if (strip.columns != kRowBytes / word) {
-              holds = both(holds, e.less(vectorColumn, e.i32(strip.columns - i)));
-            }
-            e.storeIf(holds, list[i], bytesPast(target, i * word), word);
-          }
-        });
-      }
-    }
-    if (!isLast || strip.columns != kRowBytes / word) {
-      continue;
-    }
-    // The words past the last whole vector of each row.
-    for (int64_t i = 0; i < kRows; i += kLanes / perVector) {
-      Coord row = e.add(Coord(e.div(e.lane(), perVector), kLanes / perVector - 1), Coord(i));
-      auto [start, shift] = rowStart(strip.row, row);
-      Value item = e.rem(e.lane(), perVector), column = e.sub(item, shift); // from the end of the strip on
-      Value inside = e.pointer(base, e.add(e.scale(row, kShiftedRowBytes), Coord(kLeftBytes + kRowBytes)));
-      Value last = builder.createOrFold<arith::MinSIOp>(e.loc, column, e.i32(-1));
-      Value value = e.load(offsetBy(inside, last), word);
-      Coord inMemory = e.add(e.add(part[1], Coord(column, -1)), Coord(strip.column + strip.columns));
-      Value holds =
-          both(memory.predicate({e.add(e.add(part[0], Coord(strip.row)), row), inMemory}), e.less(column, e.i32(0)));
-      e.storeIf(holds, value, bytesPast(offsetBy(start, column), (strip.column + strip.columns) * word), word);
-    }
-  }
 }

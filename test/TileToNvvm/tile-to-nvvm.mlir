@@ -226,7 +226,7 @@ tile.kernel @held_weights(%w: memref<16x768xbf16> {tile.align = 16 : i64}, %x: m
 // bytes each), 16 rows of 128 bytes at a time, and go out by 16 bytes: 64 columns, then the 8 that are left, which half of the
 // lanes store. No barrier of the block.
 // CHECK-LABEL: tile.kernel @staged_store
-// CHECK-SAME: tile.shared_bytes = 9216 : i64
+// CHECK-SAME: tile.shared_bytes = 8192 : i64
 // CHECK: nvvm.bar.warp.sync
 // CHECK-COUNT-16: llvm.store {{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
 // CHECK: nvvm.bar.warp.sync
@@ -259,22 +259,27 @@ tile.kernel @staged_store(%y: !out {tile.align = 16 : i64}) attributes {threads 
 !acc = memref<16x32xf32, #tile.space<fragment>>
 !odd = memref<?x50257xf32, strided<[50257, 1], offset: ?>>
 
-// Rows that start anywhere: words are read back from where a vector of 16 bytes of memory starts. Vectors that are not whole go out word by word: the first of a row, those past the end of the buffer, and at last
-// the words behind the last one.
+// Rows that start anywhere: words are read back from where a vector of 16 bytes of memory starts. Where all of the tile
+// is inside, nothing is checked but where a row's first whole sector starts; the elements ahead of it, and those behind
+// the last one, go out one by one. Otherwise vectors that are not whole do so, too.
 // CHECK-LABEL: tile.kernel @staged_odd
-// CHECK-SAME: tile.shared_bytes = 2304 : i64
+// CHECK-SAME: tile.shared_bytes = 2816 : i64
+// CHECK: scf.if
 // CHECK: llvm.ptrtoint
 // CHECK-COUNT-8: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
 // CHECK: nvvm.bar.warp.sync
 // CHECK-COUNT-8: llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK-COUNT-2: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
+// CHECK-COUNT-8: llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK-COUNT-2: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
+// The heads of 16 rows, four at a time, and their tails.
+// CHECK-COUNT-8: llvm.inline_asm has_side_effects "@$2 st.global.b32 [$1], $0;"
+// CHECK: } else {
+// CHECK-COUNT-8: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
 // CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
 // CHECK: scf.if
 // CHECK-COUNT-4: llvm.inline_asm has_side_effects "@$2 st.global.b32 [$1], $0;"
 // CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK-COUNT-8: llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK-COUNT-2: llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
 // CHECK: tile.return
 tile.kernel @staged_odd(%y: !odd) attributes {threads = 32 : i64} {
   %c0 = arith.constant 0 : index
@@ -293,24 +298,52 @@ tile.kernel @staged_odd(%y: !odd) attributes {threads = 32 : i64} {
 !acc = memref<16x64xf32, #tile.space<fragment>>
 !odd = memref<?x50257xf32, strided<[50257, 1], offset: ?>>
 
-// The second 32 columns: the last words of the first are kept for the vector that begins with them.
+// The second 32 columns: the last sector of the first is kept for the vectors that begin with it, a vector a lane.
 // CHECK-LABEL: tile.kernel @staged_odd_two
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK: nvvm.bar.warp.sync
 // CHECK: scf.if
+// CHECK-COUNT-4: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
+// CHECK: nvvm.bar.warp.sync
 // CHECK: %[[LAST:.*]] = llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK-NEXT: llvm.store %[[LAST]], {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 // CHECK: nvvm.bar.warp.sync
 // CHECK-COUNT-8: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
 // CHECK: nvvm.bar.warp.sync
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
-// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
+// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK: } else {
 tile.kernel @staged_odd_two(%y: !odd) attributes {threads = 32 : i64} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %t = tile.alloc {layout = #tile.layout<registers [2:1 at 1, 2:8 at 0, 8:8 at 1], lanes [4:2 at 1, 8:1 at 0], warps []>} : !acc
+  tile.fill %t, %zero : !acc, f32
+  tile.store %t to %y[%c0, %c0] dims [0, 1] : !acc, !odd
+  tile.return
+}
+
+// -----
+
+!acc = memref<16x64xf32, #tile.space<fragment>>
+!odd = memref<?x50257xbf16, strided<[50257, 1], offset: ?>>
+
+// Elements of two bytes may begin within a word: of five words, shifted, a vector is made. Four rows of 128 bytes are
+// stored at once, from the start of a sector on.
+// CHECK-LABEL: tile.kernel @staged_odd_bf16
+// CHECK: scf.if
+// CHECK-COUNT-16: llvm.store {{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-5: llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK-COUNT-4: llvm.intr.fshr
+// CHECK-COUNT-5: llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK-COUNT-4: llvm.intr.fshr
+// CHECK-COUNT-2: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
+// CHECK-COUNT-8: llvm.intr.fshr
+// CHECK-COUNT-2: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
+// CHECK-COUNT-16: llvm.inline_asm has_side_effects "@$2 st.global.b16 [$1], $0;"
+// CHECK: } else {
+// CHECK: llvm.inline_asm has_side_effects "@$5 st.global.v4.b32
+// CHECK: scf.if
+// CHECK-COUNT-8: llvm.inline_asm has_side_effects "@$2 st.global.b16 [$1], $0;"
+// CHECK: tile.return
+tile.kernel @staged_odd_bf16(%y: !odd) attributes {threads = 32 : i64} {
   %c0 = arith.constant 0 : index
   %zero = arith.constant 0.0 : f32
   %t = tile.alloc {layout = #tile.layout<registers [2:1 at 1, 2:8 at 0, 8:8 at 1], lanes [4:2 at 1, 8:1 at 0], warps []>} : !acc
