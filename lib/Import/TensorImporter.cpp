@@ -234,7 +234,9 @@ FailureOr<ImportedTensor> TensorImporter::tensor(const Proto &tensor, StringRef 
       return failure();
     }
     // Shapes and scalar settings are worth reading; vectors of weights stay where they are.
-    bool worthReading = layout->elements == 1 || layout->type.getElementType().isInteger();
+    Type element = layout->type.getElementType();
+    bool isScalar = layout->elements == 1 && !isa<Float4E2M1FNType, Float8E8M0FNUType>(element);
+    bool worthReading = isScalar || element.isInteger();
     if (worthReading && isInline(*layout)) {
       if (std::optional<std::string> read = file.readExternal(*range)) {
         result.source = decode(*layout, *read);
@@ -259,7 +261,9 @@ FailureOr<ImportedTensor> TensorImporter::tensor(const Proto &tensor, StringRef 
     return failure();
   }
   result.source = decode(*layout, *bytes);
-  result.isConstant = isInline(*layout);
+  // Small floats are codes with a scale elsewhere: weights, however few there are.
+  bool isPacked = isa<Float4E2M1FNType, Float8E8M0FNUType>(layout->type.getElementType());
+  result.isConstant = isInline(*layout) && !isPacked;
   return result;
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Module/PlanTables.h"
+#include "dialects/Kimi/Shapes.h"
 #include "lib/Module/HostScalars.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -76,6 +77,21 @@ int32_t PlanTables::kernel(StringRef name) {
   return it->second;
 }
 
+/// The bytes of small floats as a file holds them: 4-bit ones two to a byte, the first in the low half.
+static std::string packedContents(DenseElementsAttr elements) {
+  bool half = elements.getElementType().getIntOrFloatBitWidth() == 4;
+  std::string bytes;
+  for (auto [i, value] : llvm::enumerate(elements.getValues<APFloat>())) {
+    auto code = static_cast<unsigned>(value.bitcastToAPInt().getZExtValue());
+    if (half && i % 2 == 1) {
+      bytes.back() = static_cast<char>(static_cast<unsigned char>(bytes.back()) | code << 4);
+    } else {
+      bytes.push_back(static_cast<char>(code));
+    }
+  }
+  return bytes;
+}
+
 FailureOr<int32_t> PlanTables::weight(WeightRefOp ref) {
   std::string name = ref.getWeight().str();
   auto known = weightIndex.find(name);
@@ -87,14 +103,16 @@ FailureOr<int32_t> PlanTables::weight(WeightRefOp ref) {
     return ref.emitError() << "weight '" << name << "' is not in the module";
   }
   auto type = cast<RankedTensorType>(op.getType());
-  std::optional<fb::DType> element = dtype(type);
+  RankedTensorType packed = packedBytes(type);
+  std::optional<fb::DType> element = packed ? fb::DType::U8 : dtype(type);
   if (!element) {
     return op.emitError() << "weight '" << name << "' holds " << type.getElementType() << ", which a module cannot";
   }
   plan::Weight weight;
   weight.name = name;
   weight.dtype = *element;
-  weight.dims.assign(type.getShape().begin(), type.getShape().end());
+  ArrayRef<int64_t> dims = packed ? packed.getShape() : type.getShape();
+  weight.dims.assign(dims.begin(), dims.end());
   if (auto external = dyn_cast<ExternalAttr>(op.getSource())) {
     weight.file = external.getFile().str();
     weight.offset = external.getOffset();
@@ -105,6 +123,8 @@ FailureOr<int32_t> PlanTables::weight(WeightRefOp ref) {
       for (bool value : elements.getValues<bool>()) {
         weight.bytes.push_back(value ? 1 : 0);
       }
+    } else if (packed) {
+      weight.bytes = packedContents(elements);
     } else {
       ArrayRef<char> raw = elements.getRawData();
       weight.bytes.assign(raw.begin(), raw.end());
@@ -112,9 +132,10 @@ FailureOr<int32_t> PlanTables::weight(WeightRefOp ref) {
         weight.bytes.append(raw.data(), size);
       }
     }
-    if (weight.bytes.size() != size * type.getNumElements()) {
+    size_t needed = packed ? static_cast<size_t>(packed.getNumElements()) : size * type.getNumElements();
+    if (weight.bytes.size() != needed) {
       return op.emitError() << "weight '" << name << "' holds " << weight.bytes.size() << " bytes, its type " << type
-                            << " needs " << size * type.getNumElements();
+                            << " needs " << needed;
     }
   } else if (auto resource = dyn_cast<DenseResourceElementsAttr>(op.getSource())) {
     AsmResourceBlob *blob = resource.getRawHandle().getBlob();

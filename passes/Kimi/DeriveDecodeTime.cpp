@@ -165,11 +165,20 @@ LogicalResult TimeAnalysis::visit(Operation *op) {
   if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
     return visitConcat(concat);
   }
-  if (isa<LayerNormOp, RmsNormOp, LinearOp>(op)) {
+  if (isa<LayerNormOp, RmsNormOp, LinearOp, L2NormOp>(op)) {
     return visitRowwise(op, 1);
   }
   if (isa<GeluOp, tensor::CastOp, EmbeddingOp>(op)) {
     return visitRowwise(op, 0);
+  }
+  if (isa<SwigluOp, SituGluOp>(op)) {
+    return visitTogether(op, 0);
+  }
+  if (auto gate = dyn_cast<KdaGateOp>(op)) {
+    return visitRowwise(op, cast<RankedTensorType>(gate.getDtBias().getType()).getRank());
+  }
+  if (isa<GatedRmsNormOp, AttnResOp, RouterOp, MoeOp>(op)) {
+    return visitTogether(op, 1);
   }
   if (auto softmax = dyn_cast<SoftmaxOp>(op)) {
     auto type = cast<RankedTensorType>(softmax.getX().getType());
@@ -298,6 +307,33 @@ LogicalResult TimeAnalysis::visitRowwise(Operation *op, int64_t rowAxis) {
   }
   if (mark.kind != Kind::Free) {
     marks[result] = mark;
+  }
+  return success();
+}
+
+LogicalResult TimeAnalysis::visitTogether(Operation *op, int64_t rowAxis) {
+  Mark seen;
+  for (Value operand : op->getOperands()) {
+    Mark mark = markOf(operand);
+    if (mark.kind == Kind::Free) {
+      if (!stepAxes(operand).empty()) {
+        return obstacle(op, "a parameter depends on the tokens");
+      }
+      continue;
+    }
+    if (seen.kind != Kind::Free && (seen.kind != mark.kind || seen.axis != mark.axis)) {
+      return obstacle(op, "its operands run along the tokens on different axes");
+    }
+    seen = mark;
+    int64_t rank = cast<RankedTensorType>(operand.getType()).getRank();
+    if (mark.kind == Kind::Time && rowAxis > 0 && mark.axis == rank - rowAxis) {
+      return obstacle(op, "'" + op->getName().getStringRef() + "' works along the token axis");
+    }
+  }
+  if (seen.kind != Kind::Free) {
+    for (Value result : op->getResults()) {
+      marks[result] = seen;
+    }
   }
   return success();
 }

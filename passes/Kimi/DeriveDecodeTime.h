@@ -70,6 +70,8 @@ private:
   mlir::LogicalResult visitConcat(mlir::tensor::ConcatOp op);
   /// Ops that treat the rows of operand 0 alike: all axes but `rowAxis` (counted from the back; 0 is none).
   mlir::LogicalResult visitRowwise(mlir::Operation *op, int64_t rowAxis);
+  /// The same where several operands run along the tokens, all on one axis.
+  mlir::LogicalResult visitTogether(mlir::Operation *op, int64_t rowAxis);
 
   llvm::DenseSet<mlir::Value> steps;
   /// Index values computed from T.

@@ -135,6 +135,7 @@ struct FuseElementwisePass : kimi::impl::FuseElementwiseBase<FuseElementwisePass
     lookups += count<EmbeddingOp>();
     RewritePatternSet scalar(context);
     populateReferenceElementwisePatterns(scalar);
+    populateReferenceGluPatterns(scalar);
     populateIdentityViewPatterns(scalar);
     if (failed(applyPatternsGreedily(getOperation(), std::move(scalar)))) {
       return signalPassFailure();

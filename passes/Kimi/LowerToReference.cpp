@@ -8,6 +8,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 #include "passes/Kimi/Passes.h"
@@ -28,6 +30,11 @@ void kimi::populateReferencePatterns(RewritePatternSet &patterns) {
   populateReferenceLinearPatterns(patterns);
   populateReferenceElementwisePatterns(patterns);
   populateReferenceTokenPatterns(patterns);
+  populateReferenceGluPatterns(patterns);
+  populateReferenceHeadNormPatterns(patterns);
+  populateReferenceDepthPatterns(patterns);
+  populateReferenceRouterPatterns(patterns);
+  populateReferenceExpertPatterns(patterns);
 }
 
 namespace {
@@ -35,7 +42,8 @@ namespace {
 struct LowerToReferencePass : kimi::impl::LowerToReferenceBase<LowerToReferencePass> {
   static bool isLowered(Operation *op) {
     return isa<AttentionOp, DeltaRuleOp, CausalConvOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, LinearOp,
-               FusedLinearOp, EmbeddingOp, GreedyTokenOp>(op);
+               FusedLinearOp, EmbeddingOp, GreedyTokenOp, SwigluOp, SituGluOp, KdaGateOp, L2NormOp, GatedRmsNormOp,
+               AttnResOp, RouterOp, MoeOp, DequantizeOp>(op);
   }
 
   unsigned count() {

@@ -57,7 +57,14 @@ bool isElementwise(linalg::GenericOp op) {
 }
 
 /// Ops that work in fp32 inside and give a tensor of the type of their first operand.
-bool isRowwise(Operation *op) { return isa<LayerNormOp, RmsNormOp, GeluOp>(op); }
+bool isRowwise(Operation *op) { return isa<LayerNormOp, RmsNormOp, GeluOp, L2NormOp>(op); }
+
+/// The leading operands of an op that have one element type, which the result has too; 0 where it is no such op.
+unsigned twinsOf(Operation *op) {
+  return isa<SwigluOp, SituGluOp, GatedRmsNormOp>(op) ? 2
+         : isa<AttnResOp>(op)                         ? cast<AttnResOp>(op).getSources().size()
+                                                      : 0;
+}
 
 class Narrowing {
 public:
@@ -123,6 +130,7 @@ private:
           want(attention.getK());
           want(attention.getV());
         })
+        .Case([&](MoeOp moe) { want(moe.getX()); })
         .Case([&](CacheAppendOp append) {
           if (isNarrowState(append.getState())) {
             want(append.getRows());
@@ -141,6 +149,8 @@ private:
         .Default([&](Operation *) {
           if (passesOn && (isView(op) || isRowwise(op))) {
             want(op->getOperand(0));
+          } else if (passesOn) {
+            llvm::for_each(op->getOperands().take_front(twinsOf(op)), want);
           }
         });
   }
@@ -226,6 +236,15 @@ private:
           narrowOperand(attention.getVMutable());
           roundIfWanted(attention.getResult());
         })
+        .Case([&](MoeOp moe) {
+          narrowOperand(moe.getXMutable());
+          narrowOperand(moe.getW1Mutable());
+          narrowOperand(moe.getW3Mutable());
+          narrowOperand(moe.getW2Mutable());
+          moe.getWeightsMutable().assign(asWide(moe.getWeights()));
+          roundIfWanted(moe.getResult());
+        })
+        .Case<SwigluOp, SituGluOp, GatedRmsNormOp, AttnResOp>([&](Operation *) { rewriteTwins(op); })
         .Case([&](CacheAppendOp append) {
           if (isNarrowState(append.getState())) {
             narrowOperand(append.getRowsMutable());
@@ -276,6 +295,18 @@ private:
             widenLookups(op);
           }
         });
+  }
+
+  /// Operands of one type: narrow where one of them is.
+  void rewriteTwins(Operation *op) {
+    auto twins = op->getOpOperands().take_front(twinsOf(op));
+    if (llvm::none_of(twins, [&](OpOperand &twin) { return isNarrow(twin.get()); })) {
+      return;
+    }
+    for (OpOperand &twin : twins) {
+      twin.set(asNarrow(twin.get(), op));
+    }
+    roundIfWanted(op->getResult(0));
   }
 
   void widenOperands(Operation *op) {

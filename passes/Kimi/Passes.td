@@ -74,7 +74,8 @@ def LowerToReference : Pass<"kimi-lower-to-reference"> {
                         "remark on each fused linear and attention, which have schedules on other targets">];
   let statistics = [Statistic<"lowered", "ops-lowered", "kimi ops lowered to linalg">];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
-                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 def RefineShapes : Pass<"kimi-refine-shapes"> {

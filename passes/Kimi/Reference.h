@@ -25,12 +25,31 @@ void populateReferenceLinearPatterns(mlir::RewritePatternSet &patterns);
 void populateReferenceTokenPatterns(mlir::RewritePatternSet &patterns);
 /// gelu, embedding: elementwise, so that they can be fused afterwards.
 void populateReferenceElementwisePatterns(mlir::RewritePatternSet &patterns);
+/// swiglu, situ_glu, kda_gate: elementwise, too.
+void populateReferenceGluPatterns(mlir::RewritePatternSet &patterns);
+/// l2_norm, gated_rms_norm.
+void populateReferenceHeadNormPatterns(mlir::RewritePatternSet &patterns);
+/// attn_res.
+void populateReferenceDepthPatterns(mlir::RewritePatternSet &patterns);
+/// router.
+void populateReferenceRouterPatterns(mlir::RewritePatternSet &patterns);
+/// moe, dequantize.
+void populateReferenceExpertPatterns(mlir::RewritePatternSet &patterns);
 
 /// All of the above.
 void populateReferencePatterns(mlir::RewritePatternSet &patterns);
 
 /// x/2 * (1 + erf(x/sqrt(2))), or its tanh form, of a scalar f32.
 mlir::Value emitGelu(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, bool tanh);
+
+/// gate * sigmoid(gate) * up, of scalars f32.
+mlir::Value emitSwiglu(mlir::OpBuilder &b, mlir::Location loc, mlir::Value gate, mlir::Value up);
+/// beta * tanh(gate/beta) * sigmoid(gate) times linearBeta * tanh(up/linearBeta) (without it: times up), of scalars
+/// f32.
+mlir::Value emitSituGlu(mlir::OpBuilder &b, mlir::Location loc, mlir::Value gate, mlir::Value up,
+                        const llvm::APFloat &beta, const std::optional<llvm::APFloat> &linearBeta);
+/// 1 / (1 + exp(-x)) of a scalar f32.
+mlir::Value emitSigmoid(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
 
 /// Minus the place `index` of an element `value` of a row, as f32, where it is the row's `maximum`; -inf elsewhere. The
 /// largest of them is minus the first place of the maximum.
@@ -85,6 +104,9 @@ public:
   mlir::OpBuilder &b;
   mlir::Location loc;
 };
+
+/// softmax of `x` along `axis` in fp32 (with `log`, its logarithm), of elements `element`.
+mlir::Value emitSoftmax(TensorCode &code, mlir::Value x, int64_t axis, bool log, mlir::Type element);
 
 /// x, normalised over its last dim in fp32 (an fp32 tensor of x's shape), times gamma, plus beta (both optional).
 /// `roundTo`: for rms, the type to which x * rsqrt(..) is rounded before gamma (null: none).

@@ -55,6 +55,41 @@ Value kimi::emitNorm(TensorCode &code, NormKind kind, Value x, Value gamma, Valu
   });
 }
 
+Value kimi::emitSoftmax(TensorCode &code, Value x, int64_t axis, bool log, Type element) {
+  SmallVector<OpFoldResult> sizes = code.sizes(x), rows(sizes);
+  int64_t rank = sizes.size();
+  rows.erase(rows.begin() + axis);
+  // Loops of a reduction: the other dims in order, then `axis`. Of a map: the dims in order.
+  SmallVector<int64_t> reduced, kept;
+  for (int64_t i = 0; i < rank; ++i) {
+    reduced.push_back(i == axis ? rank - 1 : i - (i > axis));
+    if (i != axis) {
+      kept.push_back(i);
+    }
+  }
+  AffineMap reduceMap = code.loops(rank, reduced), all = code.identity(rank), row = code.loops(rank, kept);
+  Type f32 = code.b.getF32Type();
+  Value max = code.reduce(rows, 1, -std::numeric_limits<double>::infinity(), {{x, reduceMap}},
+                          [](OpBuilder &b, Location loc, ValueRange args) -> Value {
+                            return arith::MaximumFOp::create(b, loc, args[0], args[1]);
+                          });
+  Value shifted =
+      code.map(sizes, f32, {{x, all}, {max, row}}, [](OpBuilder &b, Location loc, ValueRange args) -> Value {
+        return arith::SubFOp::create(b, loc, args[0], args[1]);
+      });
+  Value exps = code.map(sizes, f32, {{shifted, all}}, [](OpBuilder &b, Location loc, ValueRange args) -> Value {
+    return math::ExpOp::create(b, loc, args[0]);
+  });
+  Value sum = code.reduce(rows, 1, 0.0, {{exps, reduceMap}}, emitAdd);
+  return code.map(sizes, element, {{log ? shifted : exps, all}, {sum, row}},
+                  [&](OpBuilder &b, Location loc, ValueRange args) -> Value {
+                    if (log) {
+                      return arith::SubFOp::create(b, loc, args[0], math::LogOp::create(b, loc, args[1]));
+                    }
+                    return arith::DivFOp::create(b, loc, args[0], args[1]);
+                  });
+}
+
 namespace {
 
 struct LowerLayerNorm : OpRewritePattern<LayerNormOp> {
@@ -90,38 +125,7 @@ struct LowerSoftmax : OpRewritePattern<SoftmaxOp> {
   LogicalResult matchAndRewrite(SoftmaxOp op, PatternRewriter &rewriter) const override {
     TensorCode code(rewriter, op.getLoc());
     auto type = cast<RankedTensorType>(op.getType());
-    SmallVector<OpFoldResult> sizes = code.sizes(op.getX()), rows(sizes);
-    int64_t rank = type.getRank(), axis = op.getAxis();
-    rows.erase(rows.begin() + axis);
-    // Loops of a reduction: the other dims in order, then `axis`. Of a map: the dims in order.
-    SmallVector<int64_t> reduced, kept;
-    for (int64_t i = 0; i < rank; ++i) {
-      reduced.push_back(i == axis ? rank - 1 : i - (i > axis));
-      if (i != axis) {
-        kept.push_back(i);
-      }
-    }
-    AffineMap reduceMap = code.loops(rank, reduced), all = code.identity(rank), row = code.loops(rank, kept);
-    Type f32 = rewriter.getF32Type();
-    Value max = code.reduce(rows, 1, -std::numeric_limits<double>::infinity(), {{op.getX(), reduceMap}},
-                            [](OpBuilder &b, Location loc, ValueRange args) -> Value {
-                              return arith::MaximumFOp::create(b, loc, args[0], args[1]);
-                            });
-    Value shifted =
-        code.map(sizes, f32, {{op.getX(), all}, {max, row}}, [](OpBuilder &b, Location loc, ValueRange args) -> Value {
-          return arith::SubFOp::create(b, loc, args[0], args[1]);
-        });
-    Value exps = code.map(sizes, f32, {{shifted, all}}, [](OpBuilder &b, Location loc, ValueRange args) -> Value {
-      return math::ExpOp::create(b, loc, args[0]);
-    });
-    Value sum = code.reduce(rows, 1, 0.0, {{exps, reduceMap}}, emitAdd);
-    Value y = code.map(sizes, type.getElementType(), {{op.getLog() ? shifted : exps, all}, {sum, row}},
-                       [&](OpBuilder &b, Location loc, ValueRange args) -> Value {
-                         if (op.getLog()) {
-                           return arith::SubFOp::create(b, loc, args[0], math::LogOp::create(b, loc, args[1]));
-                         }
-                         return arith::DivFOp::create(b, loc, args[0], args[1]);
-                       });
+    Value y = emitSoftmax(code, op.getX(), op.getAxis(), op.getLog(), type.getElementType());
     rewriter.replaceOp(op, code.castTo(y, type));
     return success();
   }

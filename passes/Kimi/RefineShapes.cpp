@@ -29,7 +29,7 @@ bool isMoreStatic(RankedTensorType to, RankedTensorType from) {
 }
 
 /// The extents of `op`'s result that its first operand gives: all of them, or all but the last.
-bool givesAllExtents(Operation *op) { return isa<LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp>(op); }
+bool givesAllExtents(Operation *op) { return isa<LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, L2NormOp, KdaGateOp>(op); }
 
 bool isRefinable(Operation *op) { return givesAllExtents(op) || isa<LinearOp, EmbeddingOp>(op); }
 

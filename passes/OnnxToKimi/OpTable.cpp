@@ -169,6 +169,7 @@ const OpTable &OpTable::get() {
     registerChannelNormOps(table);
     registerWindowOps(table);
     registerConvOps(table);
+    registerQuantizationOps(table);
     return table;
   }();
   return table;

@@ -112,6 +112,7 @@ void registerLossOps(OpTable &table);
 void registerChannelNormOps(OpTable &table);
 void registerWindowOps(OpTable &table);
 void registerConvOps(OpTable &table);
+void registerQuantizationOps(OpTable &table);
 
 } // namespace kimi::onnx
 

@@ -64,7 +64,8 @@ static ValueInfo constantInfo(ElementsAttr elements) {
   Type element = type.getElementType();
   ValueInfo info(element, Shape(type.getShape().begin(), type.getShape().end()));
   auto dense = dyn_cast<DenseElementsAttr>(elements);
-  if (!dense) {
+  bool isPacked = isa<Float4E2M1FNType, Float8E8M0FNUType>(element); // codes of a weight, never numbers of the graph
+  if (!dense || isPacked) {
     return info;
   }
   bool tracked = dense.getNumElements() <= kMaxHostElements;
@@ -370,7 +371,8 @@ bool SymbolicShapes::inferForeign(Operation *op) {
     infos[result] = ValueInfo(type.getElementType(), std::move(shape));
     return true;
   };
-  if (isa<LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, tensor::CastOp, tensor::BitcastOp>(op)) {
+  if (isa<LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, SwigluOp, SituGluOp, L2NormOp, KdaGateOp, GatedRmsNormOp,
+          AttnResOp, DequantizeOp, tensor::CastOp, tensor::BitcastOp>(op)) {
     const Shape *x = shapeOf(op->getOperand(0));
     return x && give(*x);
   }
@@ -382,6 +384,22 @@ bool SymbolicShapes::inferForeign(Operation *op) {
     Shape shape = *x;
     shape.back() = (*w)[linear.getTranspose() ? 0 : 1];
     return give(shape);
+  }
+  if (auto router = dyn_cast<RouterOp>(op)) {
+    const Shape *logits = shapeOf(router.getLogits());
+    if (!logits || logits->size() != 2) {
+      return false;
+    }
+    Shape shape = {logits->front(), SymbolicDim(static_cast<int64_t>(router.getTop()))};
+    infos[router.getWeights()] = ValueInfo(Float32Type::get(op->getContext()), shape);
+    return give(shape);
+  }
+  if (auto moe = dyn_cast<MoeOp>(op)) {
+    const Shape *x = shapeOf(moe.getX()), *w2 = shapeOf(moe.getW2());
+    if (!x || !w2 || x->size() != 2 || w2->size() != 3) {
+      return false;
+    }
+    return give({x->front(), (*w2)[1]});
   }
   if (auto embedding = dyn_cast<EmbeddingOp>(op)) {
     const Shape *ids = shapeOf(embedding.getIds()), *table = shapeOf(embedding.getTable());
