@@ -42,8 +42,8 @@ public:
   void store(const Strip &strip, bool isFirst, bool isLast, ArrayRef<Value> values);
 
 private:
-  /// A vector of a lane in each strip: its row, its first column, where in shared memory its first word is, and where it
-  /// is in memory, for the first strip.
+  /// A vector of a lane in each strip: its row, its first column, where in shared memory its first word is, and where
+  /// it is in memory, for the first strip.
   struct Place {
     Coord row;
     Value column; ///< elements; as far ahead of the strip as the row starts past a sector
@@ -119,8 +119,8 @@ void ShiftedStore::beginRows(const Strip &strip) {
     Value staged = e.pointer(base, e.add(e.scale(place.row, Strip::shiftedRowBytes), Coord(Strip::leftBytes)));
     place.inside = LLVM::GEPOp::create(builder, e.loc, staged.getType(), builder.getI32Type(), staged,
                                        ArrayRef<LLVM::GEPArg>{word});
-    place.outside = memory.pointer(
-        {e.add(e.add(part[0], Coord(strip.row)), place.row), e.add(part[1], Coord(place.column, -1))});
+    place.outside =
+        memory.pointer({e.add(e.add(part[0], Coord(strip.row)), place.row), e.add(part[1], Coord(place.column, -1))});
     places.push_back(place);
   }
 }
@@ -156,8 +156,7 @@ SmallVector<Value> ShiftedStore::vectorAt(const Place &place) {
 void ShiftedStore::storeVector(const Strip &strip, const Place &place, ArrayRef<Value> words, bool isFirst) {
   Value target = bytesPast(place.outside, strip.column * size);
   auto holdsAt = [&](int64_t i) {
-    return predicate(e.add(Coord(strip.row), place.row),
-                     e.add(Coord(place.column, -1), Coord(strip.column + i)));
+    return predicate(e.add(Coord(strip.row), place.row), e.add(Coord(place.column, -1), Coord(strip.column + i)));
   };
   // Vectors that begin before the row are its head's.
   Value begun = isFirst ? e.less(e.i32(-1), place.column) : Value();
@@ -210,8 +209,8 @@ void ShiftedStore::storeEnd(const Strip &strip, bool isHead) {
     }
     Value staged = e.pointer(base, e.add(e.scale(row, Strip::shiftedRowBytes), Coord(Strip::leftBytes + first * size)));
     Value value = e.load(elementsPast(staged, column), size);
-    holds = e.both(
-        predicate(e.add(Coord(strip.row), row), e.add(Coord(column, -1), Coord(strip.column + first))), holds);
+    holds =
+        e.both(predicate(e.add(Coord(strip.row), row), e.add(Coord(column, -1), Coord(strip.column + first))), holds);
     e.storeIf(holds, value, bytesPast(elementsPast(start, column), (strip.column + first) * size), size);
   }
 }
@@ -227,8 +226,7 @@ void ShiftedStore::store(const Strip &strip, bool isFirst, bool isLast, ArrayRef
   for (size_t i = 0; i + 1 < strip.registers.size(); i += 2) {
     int64_t r = strip.registers[i];
     SmallVector<int64_t> offset = layout.registerOffset(r, 2);
-    Coord row = e.add(lane[0], Coord(offset[0] - strip.row)),
-          column = e.add(lane[1], Coord(offset[1] - strip.column));
+    Coord row = e.add(lane[0], Coord(offset[0] - strip.row)), column = e.add(lane[1], Coord(offset[1] - strip.column));
     Coord at = e.add(e.scale(row, Strip::shiftedRowBytes), e.add(e.scale(column, size), Coord(Strip::leftBytes)));
     e.store(e.pack(values.slice(r, 2)), e.pointer(base, at), 2 * size);
   }
