@@ -3,6 +3,7 @@
 K3 nests the text model under `text_config`; Kimi Linear has the same fields at the top. Every field that the graph
 depends on is checked here, so that the layers need not: an impossible value is an ExportError that names the field.
 """
+import copy
 import dataclasses
 import json
 import os
@@ -209,13 +210,31 @@ def _check(c, text):
                 text.fail(key, f"a multiple of {MXFP4_GROUP} where experts are MXFP4")
 
 
-def load(path):
-    """A Config from a config.json file."""
+def first_layers(data, count, name="config.json"):
+    """A copy of config.json's object that describes the first `count` layers alone."""
+    config = parse(data, name)
+    if not 0 < count <= config.layers:
+        raise ExportError(f"--layers must be from 1 to {config.layers}, the layers of {name}; it is {count}")
+    data = copy.deepcopy(data)
+    text = data.get("text_config", data)
+    text["num_hidden_layers"] = count
+    linear = text["linear_attn_config"]
+    for key in ("full_attn_layers", "kda_layers"):
+        linear[key] = [i for i in linear[key] if i <= count]
+    return data
+
+
+def read(path):
+    """The object of a config.json file."""
     try:
         with open(path, encoding="utf-8") as file:
-            data = json.load(file)
+            return json.load(file)
     except OSError as error:
         raise ExportError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise ExportError(f"{path}: not JSON: {error}") from None
-    return parse(data, os.path.basename(path))
+
+
+def load(path):
+    """A Config from a config.json file."""
+    return parse(read(path), os.path.basename(path))

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from .errors import ExportError
 
 ALIGNMENT = 256  # of each tensor, as GPU copies like it
-BLOCK = 32 << 20  # bytes of one piece of a large tensor
+BLOCK, PASSES = 32 << 20, 16  # bytes of one piece of a large tensor; at most so many pieces, as a transposed one is walked through for each
 BITS = {TensorProto.FLOAT: 32, TensorProto.BFLOAT16: 16, TensorProto.FLOAT4E2M1: 4, TensorProto.FLOAT8E8M0: 8}
 
 
@@ -49,10 +49,10 @@ class DataFile:
 
 
 def rows_of(array, dtype):
-    """Pieces of an array as `dtype`, row by row: no more than BLOCK bytes of it are converted at a time."""
+    """Pieces of an array as `dtype`, some rows at a time."""
     if array.ndim == 0 or array.nbytes <= BLOCK:
         yield array.astype(dtype, copy=False)
         return
-    step = max(1, BLOCK * len(array) // array.nbytes)
+    step = max(1, max(BLOCK, array.nbytes // PASSES) * len(array) // array.nbytes)
     for first in range(0, len(array), step):
         yield array[first:first + step].astype(dtype, copy=False)

@@ -23,7 +23,7 @@ class SafeTensors:
     """One mapped file. `entries` maps a name to (dtype name, shape, first byte, bytes)."""
 
     def __init__(self, path):
-        self.path = path
+        self.path, self.read = path, None
         try:
             with open(path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -67,6 +67,11 @@ class SafeTensors:
         return dtype, tuple(shape), start + offsets[0], length
 
     def array(self, name):
-        """A read-only view of the mapped tensor."""
-        dtype, shape, offset, _ = self.entries[name]
+        """A read-only view of the mapped tensor. Pages of the tensor read before are given back: of a large file only what is
+        being read stays in memory."""
+        dtype, shape, offset, length = self.entries[name]
+        if self.read and hasattr(self.map, "madvise"):
+            first = self.read[0] // mmap.PAGESIZE * mmap.PAGESIZE
+            self.map.madvise(mmap.MADV_DONTNEED, first, self.read[1] - first)
+        self.read = (offset, offset + length) if length else None
         return np.frombuffer(self.map, dtype=DTYPES[dtype], count=math.prod(shape), offset=offset).reshape(shape)

@@ -28,11 +28,11 @@ def _listing(lines):
 
 
 class Checkpoint:
-    """A folder with config.json and *.safetensors, whole or in shards with an index."""
-    draws = False
+    """A folder with *.safetensors, whole or in shards with an index. `later_layers` follow those of the configuration in
+    the files and are left out."""
 
-    def __init__(self, folder, config, allow_unknown=False):
-        self.folder, self.files = folder, {}
+    def __init__(self, folder, config, allow_unknown=False, later_layers=0):
+        self.folder, self.files, self.later_layers = folder, {}, config.mtp_layers + later_layers
         self.where = self._index() if os.path.exists(os.path.join(folder, INDEX)) else self._scan()
         self.prefix = PREFIX if any(name.startswith(PREFIX) for name in self.where) else ""
         self.skipped = [name for name in self.where if name.startswith(SKIPPED)]
@@ -108,7 +108,7 @@ class Checkpoint:
                 check(spec.name, spec.shape, FLOATS)
         if problems:
             raise ExportError(f"{self.folder}: {len(problems)} tensor(s) do not fit {config.name}:{_listing(problems)}")
-        extra = tuple(f"{self.prefix}model.layers.{config.layers + i}." for i in range(config.mtp_layers))
+        extra = tuple(f"{self.prefix}model.layers.{config.layers + i}." for i in range(self.later_layers))
         tied = [self.prefix + "lm_head.weight"] if config.tied else []
         self.skipped += [name for name in self.where if extra and name.startswith(extra) or name in tied]
         unknown = sorted(set(self.where) - expected - set(self.skipped))
@@ -152,7 +152,6 @@ class Checkpoint:
 class Random:
     """Seeded weights, each from the seed and its own name, so that they do not depend on the order of the graph. Scales are
     such that every term matters: gates are spread, SiTU saturates now and then, residual streams stay near 1."""
-    draws = True
 
     def __init__(self, config, seed=0):
         self.config, self.seed = config, seed
@@ -192,7 +191,6 @@ class Random:
 
 class ShapesOnly:
     """No weights: the types that a released checkpoint has, and nothing to load."""
-    draws = False
 
     def __init__(self, config):
         self.types = Random(config)

@@ -55,6 +55,20 @@ def test_kimi_linear_names_and_shapes(tmp_path):
     assert exported_bytes(folder, tmp_path / "b", "kimi_linear") == (path.read_bytes(), (tmp_path / "c" / "model.onnx.data").read_bytes())
 
 
+def test_first_layers(arrays, tmp_path):
+    """--layers takes the first layers of a checkpoint, and of a generator, alike; multi-token prediction layers are left out."""
+    data = shrunk(presets.K3_TINY)
+    data["text_config"]["num_nextn_predict_layers"] = 1
+    extra = {PREFIX + "model.layers.3.input_layernorm.weight": np.ones(64, np.float32)}
+    whole = exported_bytes(write_checkpoint(tmp_path / "c", data, {**arrays, **extra}), tmp_path / "a", "k3", "--layers", "2")
+    (tmp_path / "config.json").write_text(json.dumps(data))
+    path = export("k3", tmp_path / "b", "--config", tmp_path / "config.json", "--layers", "2")
+    assert whole == (path.read_bytes(), (tmp_path / "b" / "model.onnx.data").read_bytes())
+    assert b"layers.1." in whole[0] and b"layers.2." not in whole[0]
+    refused = export("k3", tmp_path / "b", "--config", "k3-tiny", "--layers", "10", check=False)
+    assert refused.returncode == 1 and "--layers must be from 1 to 9, the layers of k3-tiny; it is 10" in refused.stderr
+
+
 A_LOG = "model.layers.0.self_attn.A_log"
 PROBLEMS = {
     "missing": ({"model.norm.weight": None}, "'language_model.model.norm.weight' is missing; it should be BF16/F16/F32 [64]"),
