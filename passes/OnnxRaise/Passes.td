@@ -46,6 +46,26 @@ def OnnxRaiseRmsNorm : OnnxRaisePass<"onnx-raise-rms-norm"> {
   let statistics = [Statistic<"numRaised", "num-raised", "rms norms raised">];
 }
 
+def OnnxRaiseDeltaRule : OnnxRaisePass<"onnx-raise-delta-rule"> {
+  let summary = "a recurrence in Scan to kimi.delta_rule";
+  let description = [{
+    Reads the body of a Scan with one state as sums of products over named axes (elementwise operators, Exp, MatMul,
+    ReduceSum, and whatever moves axes), so that products, contractions and axes may stand in any order and spelling.
+    What is then `S' = [exp(g) *] S; S1 = S' + k * (w * v - b * sum(k * S')); o = scale * sum(q * S1)` becomes one
+    kimi.delta_rule: linear attention, delta rule, gated forms, gates a head or a channel. Query heads may outnumber
+    states (the state is expanded). This is what LinearAttention's function body, mobius' functions and hand-written
+    recurrences of torch.scan look like.
+
+    ```mlir
+    %s, %o = onnx.node "Scan"(%s0, %q, %k, %v, %g, %b) ({ ... })
+    // becomes
+    %o, %s = kimi.delta_rule %q, %k, %v decay %g beta %b initial %s0 scale 1.0 : ...
+    ```
+    A Scan that stays is remarked on. Numeric effect: the recurrence is computed in fp32, whatever the element type.
+  }];
+  let statistics = [Statistic<"numRaised", "num-raised", "recurrences raised">];
+}
+
 def OnnxRaiseGelu : OnnxRaisePass<"onnx-raise-gelu"> {
   let summary = "GELU in any spelling to kimi.gelu";
   let description = [{

@@ -217,9 +217,22 @@ static LogicalResult buildConv(BuildContext &c) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Scan
+//===----------------------------------------------------------------------===//
+
+/// Shapes are inferred by SymbolicShapes, which reads the body.
+static LogicalResult inferScan(InferContext &c) { return c.fail("its body is not understood"); }
+
+static LogicalResult buildScan(BuildContext &c) {
+  return c.fail("only a recurrence that is a delta rule (o = q S, S = decay * S + k (write * v - erase * k S)) is "
+                "supported; what --onnx-raise-delta-rule remarks says why this one is not");
+}
+
 void kimi::onnx::registerDeltaOps(OpTable &table) {
   table.add("LinearAttention", 27, inferLinear, buildLinear);
   table.addMicrosoft("LinearAttention", inferLinear, buildLinear, "no state_window");
+  table.add("Scan", 9, inferScan, buildScan, "recurrences that are a delta rule");
   table.add("CausalConvWithState", 27, inferConv, buildConv);
   table.addMicrosoft("CausalConvWithState", inferConv, buildConv,
                      "one axis, channels first, no dilation, no state_window");

@@ -275,6 +275,10 @@ void SymbolicShapes::inferNode(NodeOp node) {
     inferIf(node);
     return;
   }
+  if (node.is("Scan")) {
+    inferScan(node);
+    return;
+  }
   InferContext context(node, *this);
   if (failed(entry->infer(context))) {
     giveUp(context.reason.empty() ? "its shape cannot be inferred" : context.reason);
@@ -327,6 +331,64 @@ void SymbolicShapes::inferIf(NodeOp node) {
     return;
   }
   reasons[node] = "it has no " + taken.str();
+}
+
+/// The body sees the states and one slice of each scanned input; the outputs have a slice for each of its runs.
+void SymbolicShapes::inferScan(NodeOp node) {
+  auto giveUp = [&](const Twine &why) {
+    reasons[node] = why.str();
+    for (Value result : node->getResults()) {
+      useDeclaredType(result);
+    }
+  };
+  int64_t scanned = node.getInt("num_scan_inputs", 0), inputs = static_cast<int64_t>(node.getInputs().size());
+  int64_t states = inputs - scanned, outputs = static_cast<int64_t>(node->getNumResults()) - states;
+  Region *body = node.getBodies().size() == 1 ? &node.getBodies().front() : nullptr;
+  if (scanned < 1 || states < 0 || outputs < 0 || !body || body->empty() || body->getNumArguments() != inputs ||
+      body->front().getTerminator()->getNumOperands() != node->getNumResults()) {
+    return giveUp("its body does not fit its inputs and outputs");
+  }
+  auto axisOf = [&](StringRef name, int64_t index, int64_t rank) -> std::optional<int64_t> {
+    std::optional<SmallVector<int64_t>> axes = node.getInts(name);
+    int64_t axis = axes && index < static_cast<int64_t>(axes->size()) ? (*axes)[index] : 0;
+    axis += axis < 0 ? rank : 0;
+    return axis >= 0 && axis < rank ? std::optional(axis) : std::nullopt;
+  };
+  std::optional<SymbolicDim> runs;
+  for (int64_t i = 0; i < inputs; ++i) {
+    const ValueInfo &whole = of(node.getInputs()[i]);
+    if (!whole.isRanked()) {
+      return giveUp("");
+    }
+    ValueInfo info(whole.elementType, *whole.shape);
+    if (i >= states) {
+      std::optional<int64_t> axis = axisOf("scan_input_axes", i - states, whole.rank());
+      if (!axis) {
+        return giveUp("scan_input_axes names an axis that an input does not have");
+      }
+      runs = runs ? runs : (*info.shape)[*axis];
+      info.shape->erase(info.shape->begin() + *axis);
+    }
+    infos[body->getArgument(i)] = std::move(info);
+  }
+  readBlock(body->front());
+  for (auto [index, value] : llvm::enumerate(body->front().getTerminator()->getOperands())) {
+    int64_t at = static_cast<int64_t>(index);
+    Value result = node->getResult(index);
+    ValueInfo info = of(at < states ? node.getInputs()[index] : value);
+    if (!info.isRanked()) {
+      return giveUp("the shape of its body's output " + Twine(index) + " cannot be inferred");
+    }
+    info = ValueInfo(info.elementType, *info.shape);
+    if (at >= states) {
+      std::optional<int64_t> axis = axisOf("scan_output_axes", at - states, info.rank() + 1);
+      if (!axis) {
+        return giveUp("scan_output_axes names an axis that an output does not have");
+      }
+      info.shape->insert(info.shape->begin() + *axis, *runs);
+    }
+    infos[result] = std::move(info);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -424,17 +486,20 @@ bool SymbolicShapes::inferForeign(Operation *op) {
     }
     SymbolicDim width = (*v)[3];
     Shape memory = {(*q)[0], delta.getStateHeads(), (*q)[3], width + SymbolicDim(delta.getNormalize() ? 1 : 0)};
+    Shape shape = {(*q)[0], delta.getResultHeads(), (*q)[2], width};
+    // Entering one result may move what is known of the others.
     infos[delta.getState()] = ValueInfo(cast<RankedTensorType>(delta.getState().getType()).getElementType(), memory);
-    return give({(*q)[0], delta.getResultHeads(), (*q)[2], width});
+    return give(std::move(shape));
   }
   if (auto conv = dyn_cast<CausalConvOp>(op)) {
     const Shape *x = shapeOf(conv.getX()), *weight = shapeOf(conv.getWeight());
     if (!x || !weight || x->size() != 3 || weight->size() != 2) {
       return false;
     }
-    auto type = cast<RankedTensorType>(conv.getWindow().getType());
-    infos[conv.getWindow()] = ValueInfo(type.getElementType(), {(*x)[0], (*x)[1], (*weight)[1] - SymbolicDim(1)});
-    return give(*x);
+    Shape window = {(*x)[0], (*x)[1], (*weight)[1] - SymbolicDim(1)}, shape = *x;
+    auto windowType = cast<RankedTensorType>(conv.getWindow().getType());
+    infos[conv.getWindow()] = ValueInfo(windowType.getElementType(), std::move(window));
+    return give(std::move(shape));
   }
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
     const Shape *x = shapeOf(transpose.getInput());

@@ -89,6 +89,7 @@ private:
   void readBlock(mlir::Block &block);
   void inferNode(NodeOp node);
   void inferIf(NodeOp node);
+  void inferScan(NodeOp node);
   bool inferForeign(mlir::Operation *op);
   void useDeclaredType(mlir::Value value);
 

@@ -14,8 +14,9 @@ using namespace kimi;
 
 std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   std::vector<Phase> phases = {
-      {"raise", "func.func(onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,onnx-raise-attention,"
-                "onnx-raise-linear)"},
+      {"raise",
+       "func.func(onnx-raise-delta-rule,onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,onnx-raise-attention,"
+       "onnx-raise-linear)"},
       {"convert", "onnx-to-kimi,canonicalize,cse"},
   };
   if (options.deriveDecode) {
