@@ -128,3 +128,34 @@ def test_experts_of_the_mini_share_the_load(mini, cache, tmp_path):
     session = onnxruntime.InferenceSession(plain.SerializeToString())
     unbiased = sum(loads(session.run(picks, {"input_ids": ids}), 16) for ids in texts)
     assert (total.std(1) < unbiased.std(1)).all()
+
+
+@pytest.mark.parametrize("options", [[], ["--reference"], ["--precision", "bf16"]], ids=["kernels", "reference", "bf16"])
+def test_later_tokens_leave_earlier_logits_alone(options, mini, cache, tmp_path):
+    """Whatever the tokens are from position P on, the logits before P are the same to the bit."""
+    rng = np.random.default_rng()
+
+    def logits(ids):
+        np.savez(tmp_path / "in.npz", input_ids=ids)
+        run(tool("kimi-run"), mini, "--entry", "main", "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz", "--cache", cache, *options)
+        with np.load(tmp_path / "out.npz") as out:
+            return out["logits"]
+
+    ids = rng.integers(0, 1024, (1, 70))
+    base = logits(ids)
+    assert np.isfinite(base).all()
+    for position in (1, 16, 17, 33, 64, 69):
+        other = np.concatenate([ids[:, :position], rng.integers(0, 1024, (1, 70 - position))], 1)
+        got = logits(other)
+        assert got[:, :position].tobytes() == base[:, :position].tobytes(), f"position {position}"
+        assert (got[:, position:] != base[:, position:]).any()
+
+
+def test_full_size_compiles_without_its_weights(tmp_path):
+    """The whole K3 graph is read, and its first four layers (both mixers, 896 experts) are compiled, with no file of weights."""
+    whole = export("k3", tmp_path / "whole", "--config", "k3", "--no-data", "--dtype", "bf16")
+    listing = run(tool("kimi-compile"), whole, "--emit=onnx").stdout
+    assert listing.count('onnx.node "LinearAttention"') == 69 and "tensor<896x3072x3584xf4E2M1FN>" in listing
+    some = export("k3", tmp_path / "some", "--config", "k3", "--layers", 4, "--no-data", "--dtype", "bf16")
+    run(tool("kimi-compile"), some, "-o", tmp_path / "some.kmod")
+    assert not list(tmp_path.rglob("*.data")) and (tmp_path / "some.kmod").stat().st_size < 64 << 20
