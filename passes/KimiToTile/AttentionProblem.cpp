@@ -28,8 +28,7 @@ static CacheAppendOp ownAppend(Value tensor, AttentionOp op) {
   return append;
 }
 
-/// The transpose of `value` to [B, T, H, D], if that is all that becomes of it; through casts of extents.
-static linalg::TransposeOp tokensFirstUse(Value value, SmallVectorImpl<Operation *> &casts) {
+linalg::TransposeOp kimi::tokensFirstUse(Value value, SmallVectorImpl<Operation *> &casts) {
   while (value.hasOneUse()) {
     Operation *user = *value.getUsers().begin();
     if (auto cast = dyn_cast<tensor::CastOp>(user)) {

@@ -33,6 +33,9 @@ struct AttentionProblem {
   int64_t depth, width;                 // channels of q and k, of v
 };
 
+/// The transpose of `value` to [B, T, H, D], if that is all that becomes of it; through `casts` of extents.
+mlir::linalg::TransposeOp tokensFirstUse(mlir::Value value, llvm::SmallVectorImpl<mlir::Operation *> &casts);
+
 /// "attention_d64_v32_causal_mask".
 std::string attentionStem(AttentionOp op);
 

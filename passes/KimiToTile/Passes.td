@@ -189,6 +189,35 @@ def KimiScheduleAttentionGpu : Pass<"kimi-schedule-attention-gpu", "mlir::Module
                            "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
 }
 
+def KimiScheduleDeltaRule : Pass<"kimi-schedule-delta-rule", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.delta_rule, token by token";
+  let description = [{
+    The recurrent schedule: one launch whatever the number of tokens. A block holds 32 value columns (16 where a head has
+    more than 128 key channels) of one state in registers, transposed, and runs over the tokens; the loads of the next
+    tokens are under way meanwhile. State columns do not depend on each other, so the grid is value columns x (batch x
+    heads). A state that is read before and written after by --kimi-derive-decode's `kimi.state_read`/`state_write` is
+    updated in place; the copy between them is gone. A transpose of the result to tokens first is taken in.
+
+    Before:
+    ```mlir
+    %s = kimi.state_read %state sizes(%b) : !kimi.state<tensor<?x4x32x32xf32>, -1> -> tensor<?x4x32x32xf32>
+    %o, %n = kimi.delta_rule %q, %k, %v beta %beta : tensor<?x4x?xf32> initial %s : tensor<?x4x32x32xf32> scale 0.5 : ..
+    kimi.state_write %n, %state : tensor<?x4x32x32xf32>, !kimi.state<tensor<?x4x32x32xf32>, -1>
+    ```
+    After:
+    ```mlir
+    %o = kimi.dispatch [@delta_rule_d32_beta] grid(%c1, %bh, %c1) ins(%q, %k, %v, %beta : ..) states(%state : ..) dims(%b, %t) -> ..
+    ```
+    Left to the reference lowering, with a remark: `normalize`, heads of more than 256 key channels, more than 8 query
+    heads a state, channels that are not known. Numeric effect: the order of the sums over the key channels.
+  }];
+  let options = [Option<"gpu", "gpu", "bool", "false", "give the kernels a block size">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "delta_rule ops that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
 def KimiScheduleGreedyToken : Pass<"kimi-schedule-greedy-token", "mlir::ModuleOp"> {
   let summary = "make tile kernels of kimi.greedy_token";
   let description = [{

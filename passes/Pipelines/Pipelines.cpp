@@ -44,11 +44,11 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   std::string schedules;
   if (!options.gpuSchedules.empty()) {
     std::string arch = "{arch=" + options.gpuSchedules + "}";
-    schedules =
-        "kimi-schedule-linear-gpu" + arch + ",kimi-schedule-attention-gpu" + arch + ",kimi-schedule-greedy-token,";
+    schedules = "kimi-schedule-linear-gpu" + arch + ",kimi-schedule-attention-gpu" + arch +
+                ",kimi-schedule-delta-rule{gpu=true},kimi-schedule-greedy-token,";
   } else if (!options.cuda) {
     schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
-                "},kimi-schedule-attention,kimi-schedule-greedy-token,";
+                "},kimi-schedule-attention,kimi-schedule-delta-rule,kimi-schedule-greedy-token,";
   }
   if (!options.reference) {
     phases.push_back({"schedule", schedules + lower + ",canonicalize,cse"});

@@ -1,0 +1,152 @@
+"""The delta-rule family and the short convolution beside a token-by-token NumPy recurrence in fp64: every rule, heads
+shared in both directions, channels that are no multiple of a tile, any split of a sequence."""
+import numpy as np
+import onnx
+import pytest
+from conftest import run, tool
+from onnx import TensorProto, helper, numpy_helper
+
+TOKENS = [1, 2, 5, 17, 70]
+
+
+def recurrence(q, k, v, state, scale, decay=None, erase=None, write=None):
+    """q [B,Hq,T,Dk], k, v, gates [B,H,T,1 or D], state [B,H,Dk,Dv] -> o [B,max(Hq,H),T,Dv], state; all fp64."""
+    heads, states = max(q.shape[1], state.shape[1]), state.shape[1]
+    k = np.repeat(k, states // k.shape[1], axis=1)
+    state, rows = state.copy(), []
+    for t in range(q.shape[2]):
+        if decay is not None:
+            state *= np.exp(decay[:, :, t, :, None])
+        u = v[:, :, t] if write is None else write[:, :, t] * v[:, :, t]
+        if erase is not None:
+            u = u - np.einsum("bhi,bhij->bhj", erase[:, :, t] * k[:, :, t], state)
+        state += k[:, :, t, :, None] * u[:, :, None, :]
+        query = np.repeat(q[:, :, t], heads // q.shape[1], axis=1)
+        rows.append(scale * np.einsum("bhi,bhij->bhj", query, np.repeat(state, heads // states, axis=1)))
+    return np.stack(rows, 2), state
+
+
+def packed(x):
+    """[B, H, T, D] as [B, T, H*D]."""
+    return np.ascontiguousarray(x.transpose(0, 2, 1, 3)).reshape(x.shape[0], x.shape[2], -1)
+
+
+def info(name, shape):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def save(path, nodes, inputs, outputs, weights=(), opset=20):
+    graph = helper.make_graph(nodes, "mixer", inputs, outputs, list(weights))
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+
+
+def compiled(tmp_path, *flags):
+    name = tmp_path / f"model{len(flags)}.kmod"
+    run(tool("kimi-compile"), tmp_path / "model.onnx", "-o", name, *flags)
+
+    def call(**inputs):
+        np.savez(tmp_path / "in.npz", **{key: np.asarray(value, np.float32) for key, value in inputs.items()})
+        run(tool("kimi-run"), name, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz", "--threads", 2)
+        return dict(np.load(tmp_path / "out.npz"))
+    return call
+
+
+RULES = {"linear": (False, None), "gated": (False, "channel"), "delta": (True, None), "gated_delta": (True, "channel"),
+         "gated_delta_head": (True, "head")}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("heads,key_heads,states,dk,dv", [(3, 3, 3, 20, 12), (4, 2, 2, 32, 48), (2, 2, 4, 16, 33),
+                                                           (2, 1, 2, 128, 128)])
+def test_rules(tmp_path, rule, heads, key_heads, states, dk, dv):
+    delta, decay = RULES[rule]
+    rng = np.random.default_rng(heads * dk + dv)
+    inputs = {"q": heads * dk, "k": key_heads * dk, "v": states * dv}
+    inputs.update({"g": states * dk if decay == "channel" else states} if decay else {})
+    inputs.update({"beta": states} if delta else {})
+    names = ["q", "k", "v", "past", "g" if decay else "", "beta" if delta else ""]
+    node = helper.make_node("LinearAttention", names, ["o", "present"], domain="com.microsoft", q_num_heads=heads,
+                            kv_num_heads=states, update_rule=rule.removesuffix("_head"))
+    memory = ["batch", states, dk, dv]
+    save(tmp_path / "model.onnx", [node], [info(name, ["batch", "time", width]) for name, width in inputs.items()] + [info("past", memory)],
+         [info("o", ["batch", "time", max(heads, states) * dv]), info("present", memory)])
+    calls = [compiled(tmp_path), compiled(tmp_path, "--reference")]
+    for tokens in TOKENS:
+        draw = lambda h, d: rng.standard_normal((2, h, tokens, d)).astype(np.float32)  # noqa: E731
+        k = draw(key_heads, dk)
+        k /= np.linalg.norm(k, axis=-1, keepdims=True)
+        x = {"q": draw(heads, dk), "k": k, "v": draw(states, dv)}
+        x.update({"g": -np.abs(draw(states, dk if decay == "channel" else 1))} if decay else {})
+        x.update({"beta": 1 / (1 + np.exp(-draw(states, 1)))} if delta else {})
+        past = rng.standard_normal((2, states, dk, dv)).astype(np.float32)
+        gates = [x.get(name) for name in ("g", "beta", "beta")]
+        wide = [None if array is None else array.astype(np.float64) for array in (x["q"], x["k"], x["v"], past, *gates)]
+        o, state = recurrence(*wide[:4], dk**-0.5, *wide[4:])
+        for call in calls:
+            got = call(past=past, **{name: packed(array) for name, array in x.items()})
+            np.testing.assert_allclose(got["o"], packed(o), rtol=1e-4, atol=1e-4, err_msg=f"{tokens} tokens")
+            np.testing.assert_allclose(got["present"], state, rtol=1e-4, atol=1e-4, err_msg=f"{tokens} tokens")
+        # The first tokens, then the rest from their state, is the same.
+        cut = tokens // 2
+        if cut:
+            first = calls[0](past=past, **{name: packed(array[:, :, :cut]) for name, array in x.items()})
+            rest = calls[0](past=first["present"], **{name: packed(array[:, :, cut:]) for name, array in x.items()})
+            np.testing.assert_allclose(np.concatenate([first["o"], rest["o"]], 1), packed(o), rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(rest["present"], state, rtol=1e-4, atol=1e-4)
+
+
+def test_scan_with_erase_and_write(tmp_path):
+    """Gated DeltaNet-2, spelled out in a Scan."""
+    heads, dk, dv = 3, 16, 24
+    body = helper.make_graph(
+        [helper.make_node("Exp", ["gt"], ["e"]), helper.make_node("Unsqueeze", ["e", "last"], ["e4"]),
+         helper.make_node("Mul", ["s", "e4"], ["faded"]), helper.make_node("Mul", ["bt", "kt"], ["bk"]),
+         helper.make_node("Unsqueeze", ["bk", "next"], ["row"]), helper.make_node("MatMul", ["row", "faded"], ["r3"]),
+         helper.make_node("Squeeze", ["r3", "next"], ["r"]), helper.make_node("Mul", ["wt", "vt"], ["wv"]),
+         helper.make_node("Sub", ["wv", "r"], ["u"]), helper.make_node("Unsqueeze", ["u", "next"], ["u4"]),
+         helper.make_node("Unsqueeze", ["kt", "last"], ["k4"]), helper.make_node("MatMul", ["k4", "u4"], ["edit"]),
+         helper.make_node("Add", ["faded", "edit"], ["s1"]), helper.make_node("Unsqueeze", ["qt", "next"], ["q4"]),
+         helper.make_node("MatMul", ["q4", "s1"], ["o4"]), helper.make_node("Squeeze", ["o4", "next"], ["ot"])],
+        "step", [info("s", ["batch", heads, dk, dv])] + [info(name, ["batch", heads, width]) for name, width in
+                                                        (("qt", dk), ("kt", dk), ("vt", dv), ("gt", dk), ("bt", dk), ("wt", dv))],
+        [info("s1", ["batch", heads, dk, dv]), info("ot", ["batch", heads, dv])],
+        [numpy_helper.from_array(np.array([-1], np.int64), "last"), numpy_helper.from_array(np.array([-2], np.int64), "next")])
+    names = ["q", "k", "v", "g", "b", "w"]
+    node = helper.make_node("Scan", ["past", *names], ["present", "o"], body=body, num_scan_inputs=6)
+    widths = dict(zip(names, (dk, dk, dv, dk, dk, dv)))
+    save(tmp_path / "model.onnx", [node],
+         [info("past", ["batch", heads, dk, dv])] + [info(name, ["time", "batch", heads, width]) for name, width in widths.items()],
+         [info("present", ["batch", heads, dk, dv]), info("o", ["time", "batch", heads, dv])], opset=23)
+    call = compiled(tmp_path)
+    rng = np.random.default_rng(7)
+    for tokens in TOKENS:
+        x = {name: rng.standard_normal((2, heads, tokens, width)) for name, width in widths.items()}
+        x["k"] /= np.linalg.norm(x["k"], axis=-1, keepdims=True)
+        x.update(g=-np.abs(x["g"]), b=1 / (1 + np.exp(-x["b"])), w=1 / (1 + np.exp(-x["w"])))
+        past = rng.standard_normal((2, heads, dk, dv))
+        o, state = recurrence(x["q"], x["k"], x["v"], past, 1.0, x["g"], x["b"], x["w"])
+        got = call(past=past, **{name: array.transpose(2, 0, 1, 3) for name, array in x.items()})
+        np.testing.assert_allclose(got["o"], o.transpose(2, 0, 1, 3), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(got["present"], state, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("taps,activation,bias", [(4, "silu", False), (3, "none", True), (1, "silu", True)])
+def test_causal_conv(tmp_path, taps, activation, bias):
+    channels, rng = 7, np.random.default_rng(taps)
+    w, b = rng.standard_normal((channels, 1, taps)).astype(np.float32), rng.standard_normal(channels).astype(np.float32)
+    node = helper.make_node("CausalConvWithState", ["x", "w", "b" if bias else "", "past"], ["y", "present"],
+                            domain="com.microsoft", activation=activation)
+    window = ["batch", channels, taps - 1]
+    save(tmp_path / "model.onnx", [node], [info("x", ["batch", channels, "time"]), info("past", window)],
+         [info("y", ["batch", channels, "time"]), info("present", window)],
+         [numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b")])
+    for call in (compiled(tmp_path), compiled(tmp_path, "--reference")):
+        for tokens in TOKENS:
+            x, past = rng.standard_normal((2, channels, tokens)), rng.standard_normal((2, channels, taps - 1))
+            all_tokens = np.concatenate([past, x], 2)
+            y = sum(w[:, 0, j, None] * all_tokens[:, :, j:j + tokens] for j in range(taps)) + (b[:, None] if bias else 0)
+            y = y / (1 + np.exp(-y)) if activation == "silu" else y
+            got = call(x=x, past=past)
+            np.testing.assert_allclose(got["y"], y, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(got["present"], all_tokens[:, :, tokens:], rtol=1e-6)
