@@ -351,8 +351,12 @@ SmallVector<SymbolicDim> HostScalars::computeShape(Value tensor) {
         SmallVector<OpFoldResult> low = it.getMixedLowPad(), high = it.getMixedHighPad();
         return fill([&](int64_t axis) { return of(low[axis]) + shape(it.getSource())[axis] + of(high[axis]); });
       })
-      .Case<FusedLinearOp, LinearOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp>(
-          [&](auto it) { return like(it.getX()); })
+      .Case<AttnResOp>([&](auto it) { return like(it.getSources().front()); })
+      .Case<RouterOp>([&](auto it) { return like(it.getLogits()); })
+      .Case<SwigluOp, SituGluOp>([&](auto it) { return like(it.getGate()); })
+      .Case<KdaGateOp>([&](auto it) { return like(it.getZ()); })
+      .Case<FusedLinearOp, LinearOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, L2NormOp, GatedRmsNormOp, MoeOp,
+            DequantizeOp>([&](auto it) { return like(it.getX()); })
       .Case<AttentionOp>([&](auto it) { return like(it.getQ()); })
       .Case<StateReadOp>([&](auto it) { return fromDynamic(it.getSizes(), 0); })
       .Case<CausalConvOp>([&](auto it) { return like(it.getX()); }) // the window's last extent is static

@@ -85,6 +85,142 @@ def OnnxRaiseGelu : OnnxRaisePass<"onnx-raise-gelu"> {
   let statistics = [Statistic<"numRaised", "num-raised", "GELUs raised">];
 }
 
+def OnnxRaiseGlu : OnnxRaisePass<"onnx-raise-glu"> {
+  let summary = "gated linear units to kimi.swiglu and kimi.situ_glu";
+  let description = [{
+    Takes products of `g * sigmoid(g)` (or Swish(g)) and another tensor of the shape, and of SiTU,
+    `b tanh(g/b) sigmoid(g)`, and `u` or `c tanh(u/c)`, in any order of factors and however the constants are spelled. The
+    constants must agree: the product of all is b, or b c.
+
+    ```mlir
+    %t = onnx.node "Tanh"(%g_4) ...
+    %s = onnx.node "Sigmoid"(%g) ...
+    %y = onnx.node "Mul"(%ts, %u25) ...
+    // becomes
+    %y = kimi.situ_glu %g, %u beta 4.0 linear_beta 25.0 : ...
+    ```
+    Numeric effect: reassociates; in fp16 and bf16 one rounding instead of several.
+  }];
+  let statistics = [Statistic<"numRaised", "num-raised", "gated units raised">];
+}
+
+def OnnxRaiseL2Norm : OnnxRaisePass<"onnx-raise-l2-norm"> {
+  let summary = "division by the Euclidean length to kimi.l2_norm";
+  let description = [{
+    Takes LpNormalization (p = 2, last axis) and `x / sqrt(sum(x^2) + eps)`, as Div, as a product with Reciprocal or 1 / .., the
+    sum of squares as ReduceSumSquare, ReduceSum of a square or ReduceL2. A length that is clipped from below is left alone.
+
+    ```mlir
+    %s = onnx.node "ReduceSumSquare"(%x) ...
+    %y = onnx.node "Div"(%x, %root) ...
+    // becomes
+    %y = kimi.l2_norm %x eps 1.0e-6 : ...
+    ```
+    Numeric effect: computed in fp32, whatever the element type. Without an eps a row of zeros gives zeros, not NaN.
+  }];
+  let statistics = [Statistic<"numRaised", "num-raised", "norms raised">];
+}
+
+def OnnxRaiseGatedNorm : OnnxRaisePass<"onnx-raise-gated-norm"> {
+  let summary = "rms norms times a gate to kimi.gated_rms_norm";
+  let description = [{
+    Takes a `kimi.rms_norm` (run --onnx-raise-rms-norm before) that nothing but a product with the sigmoid or the SiLU of a
+    tensor of its shape reads.
+
+    ```mlir
+    %n = kimi.rms_norm %x, %g eps 1.0e-5 : ...
+    %s = onnx.node "Sigmoid"(%gate) ...
+    %y = onnx.node "Mul"(%n, %s) ...
+    // becomes
+    %y = kimi.gated_rms_norm %x, %gate, %g sigmoid eps 1.0e-5 : ...
+    ```
+    Numeric effect: in fp16 and bf16 one rounding instead of several.
+  }];
+  let statistics = [Statistic<"numRaised", "num-raised", "gated norms raised">];
+}
+
+def OnnxRaiseKdaGate : OnnxRaisePass<"onnx-raise-kda-gate"> {
+  let summary = "the log-decay of a delta rule to kimi.kda_gate";
+  let description = [{
+    Takes `-exp(A) * softplus(z + bias)`, also where -exp(A) was folded into a weight and where softplus is guarded by a
+    threshold, and `L * sigmoid(exp(A) * (z + bias))` of a negative L (or the negative of a positive one), with A a vector of
+    heads, before or after the channels are split into heads.
+
+    ```mlir
+    %s = onnx.node "Sigmoid"(%scaled) ...
+    %g = onnx.node "Mul"(%minus_five, %s) ...
+    // becomes
+    %g = kimi.kda_gate %z, %rate, %dt bound -5.0 : ...
+    ```
+    Numeric effect: computed in fp32; softplus beyond its threshold is no longer cut (the difference is below 1e-6).
+  }];
+  let statistics = [Statistic<"numRaised", "num-raised", "gates raised">];
+}
+
+def OnnxRaiseAttnRes : OnnxRaisePass<"onnx-raise-attn-res"> {
+  let summary = "attention residuals to kimi.attn_res";
+  let description = [{
+    Takes the sum over a stack (Concat of tensors with an axis of extent 1) of the stack times a softmax along it, whose
+    scores are products of the stack's rms-normalised rows with a vector of weights: a MatMul with one column, or a ReduceSum
+    of a product; the norm with or without a weight. The vectors are multiplied once, when weights are loaded.
+
+    ```mlir
+    %v = onnx.node "Concat"(%b0, %b1, %p) ...
+    %n = kimi.rms_norm %v, %g eps 1.0e-5 : ...
+    %s = onnx.node "MatMul"(%n, %w) ...
+    %a = onnx.node "Softmax"(%s) ...
+    %h = onnx.node "ReduceSum"(%weighted, %axis) ...
+    // becomes
+    %h = kimi.attn_res(%0, %1, %2) score %gw eps 1.0e-5 : ...
+    ```
+    Numeric effect: reassociates; computed in fp32.
+  }];
+  let statistics = [Statistic<"numRaised", "num-raised", "mixes raised">];
+}
+
+def OnnxRaiseRouter : OnnxRaisePass<"onnx-raise-router"> {
+  let summary = "the choice of experts to kimi.router";
+  let description = [{
+    Takes TopK along the last axis of sigmoid or softmax scores, perhaps with a bias for each expert, and the scores gathered
+    at its indices (or its values), divided by their sum and scaled by a constant. Groups: what chooses is replaced by a
+    constant in all but the groups that another TopK chose, by the sum of their best two or their best. However the kept
+    groups are marked (ScatterElements, OneHot, comparisons, Not), what the mark holds is computed for a group that was chosen
+    and for one that was not.
+
+    ```mlir
+    %s = onnx.node "Sigmoid"(%logits) ...
+    %c = onnx.node "Add"(%s, %bias) ...
+    %v, %i = onnx.node "TopK"(%c, %k) ...
+    %w = onnx.node "GatherElements"(%s, %i) ...
+    // becomes
+    %i, %w = kimi.router %logits, %bias sigmoid top 4 : ...
+    ```
+    Numeric effect: scores in fp32, whatever the element type.
+  }];
+  let statistics = [Statistic<"numRaised", "num-raised", "routers raised">];
+}
+
+def OnnxRaiseMoe : OnnxRaisePass<"onnx-raise-moe"> {
+  let summary = "mixtures of experts to kimi.moe";
+  let description = [{
+    Takes the weighted sum of the experts of a `kimi.router`, whose activation is a gated unit (run --onnx-raise-router and
+    --onnx-raise-glu before), in three forms: products with all stacked experts (MatMul or Einsum) times a dense mask that
+    holds the weights; products with matrices that GatherND or Gather picked by the indices, gate and up apart or as halves of
+    one; and a chain of Add over every expert, each with its own matrices, times the weights where the indices are equal to its
+    number. Only the experts that were chosen are computed then. The matrices of a chain are stacked once, when weights are
+    loaded. DequantizeLinear of MXFP4 weights goes into the op: the weights stay packed.
+
+    ```mlir
+    %m = onnx.node "Mul"(%outputs_of_all, %mask) ...
+    %y = onnx.node "ReduceSum"(%m, %axis) ...
+    // becomes
+    %y = kimi.moe %x, %i, %w experts(%w1, %w3, %w2 : ...) swiglu : ...
+    ```
+    Numeric effect: reassociates; the terms of experts that were not chosen, zeros, are left out.
+  }];
+  let statistics = [Statistic<"numRaised", "num-raised", "mixtures raised">];
+}
+
 def OnnxRaiseLinear : OnnxRaisePass<"onnx-raise-linear"> {
   let summary = "products with a weight matrix to kimi.linear";
   let description = [{

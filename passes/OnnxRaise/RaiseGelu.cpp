@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/OnnxRaise/Factors.h"
 #include "passes/OnnxRaise/Passes.h"
-#include "passes/OnnxRaise/Raiser.h"
 #include <array>
 #include <cmath>
 
@@ -90,38 +90,6 @@ std::optional<Polynomial> asPolynomial(const Raiser &raiser, Value value, Value 
   return a;
 }
 
-/// What multiplies to a value: factors that are no product themselves, or one of `stops`, and a constant.
-struct Product {
-  SmallVector<Value> factors;
-  double constant = 1.0;
-};
-
-void flatten(const Raiser &raiser, Value value, ArrayRef<Value> stops, unsigned depth, Product &product) {
-  value = raiser.strip(value);
-  if (std::optional<double> c = raiser.scalar(value)) {
-    product.constant *= *c;
-    return;
-  }
-  NodeOp mul = raiser.node(value, "Mul");
-  NodeOp div = raiser.node(value, "Div");
-  if (llvm::is_contained(stops, value) || depth == 0 || (!mul && !div)) {
-    product.factors.push_back(value);
-    return;
-  }
-  if (div) {
-    std::optional<double> c = raiser.scalar(div.getInput(1));
-    if (!c || *c == 0.0) {
-      product.factors.push_back(value);
-      return;
-    }
-    product.constant /= *c;
-    flatten(raiser, div.getInput(0), stops, depth - 1, product);
-    return;
-  }
-  flatten(raiser, mul.getInput(0), stops, depth - 1, product);
-  flatten(raiser, mul.getInput(1), stops, depth - 1, product);
-}
-
 /// For `value` = 1 + f(u): the node f (Erf or Tanh), else null.
 NodeOp matchGate(const Raiser &raiser, Value value) {
   NodeOp add = raiser.node(value, "Add");
@@ -191,9 +159,8 @@ LogicalResult raiseOperator(Raiser &raiser, NodeOp node) {
 
 LogicalResult raiseSpelledOut(Raiser &raiser, NodeOp root) {
   constexpr unsigned kDepth = 3;
-  Product all;
-  flatten(raiser, root.getResult(0), {}, kDepth, all);
-  for (Value gate : all.factors) {
+  Factors all = factorsOf(raiser, root.getResult(0), {}, kDepth);
+  for (Value gate : all.values) {
     NodeOp f = matchGate(raiser, gate);
     if (!f) {
       continue;
@@ -201,10 +168,9 @@ LogicalResult raiseSpelledOut(Raiser &raiser, NodeOp root) {
     SmallVector<Value> inputs;
     candidates(raiser, f.getInput(0), /*depth=*/6, inputs);
     for (Value x : inputs) {
-      Product product;
-      flatten(raiser, root.getResult(0), {x, gate}, kDepth, product);
-      if (product.factors.size() == 2 && llvm::is_contained(product.factors, x) &&
-          llvm::is_contained(product.factors, gate) && isClose(product.constant, 0.5) && isGeluArgument(raiser, f, x)) {
+      Factors product = factorsOf(raiser, root.getResult(0), {x, gate}, kDepth);
+      if (product.values.size() == 2 && llvm::is_contained(product.values, x) &&
+          llvm::is_contained(product.values, gate) && isClose(product.constant, 0.5) && isGeluArgument(raiser, f, x)) {
         return build(raiser, root, x, f.is("Tanh"));
       }
     }

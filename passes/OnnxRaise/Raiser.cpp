@@ -58,7 +58,7 @@ Value Raiser::strip(Value value) const {
     if (type == "Dropout") {
       Value training = node.getInput(2);
       nothing = !training || scalar(training) == 0.0;
-    } else if (type == "Cast") {
+    } else if (type == "Cast" || type == "CastLike") {
       Type from = shapes.of(input).elementType;
       nothing = from && from == shapes.of(value).elementType;
     } else if (type == "Expand") {
@@ -104,8 +104,8 @@ std::optional<double> Raiser::scalar(Value value) const {
     return std::nullopt;
   }
   StringRef type = node.getOpType();
-  static constexpr StringLiteral kUnary[] = {"Identity",  "Cast",    "Sqrt",    "Reciprocal", "Neg",
-                                             "Unsqueeze", "Squeeze", "Reshape", "Expand"};
+  static constexpr StringLiteral kUnary[] = {"Identity", "Cast",      "CastLike", "Sqrt",    "Reciprocal",
+                                             "Neg",      "Unsqueeze", "Squeeze",  "Reshape", "Expand"};
   if (llvm::is_contained(kUnary, type)) {
     std::optional<double> x = scalar(node.getInput(0));
     if (!x) {
@@ -117,7 +117,7 @@ std::optional<double> Raiser::scalar(Value value) const {
     if (type == "Reciprocal") {
       return 1.0 / *x;
     }
-    if (type == "Cast" && !isa_and_nonnull<FloatType>(info.elementType)) {
+    if ((type == "Cast" || type == "CastLike") && !isa_and_nonnull<FloatType>(info.elementType)) {
       return std::trunc(*x);
     }
     return type == "Neg" ? -*x : *x;
@@ -178,8 +178,8 @@ bool Raiser::isWeight(Value value) const {
     return true;
   }
   auto node = dyn_cast<NodeOp>(op);
-  static constexpr StringLiteral kViews[] = {"Identity", "Cast",      "Transpose",       "Reshape",
-                                             "Squeeze",  "Unsqueeze", "DequantizeLinear"};
+  static constexpr StringLiteral kViews[] = {"Identity",         "Cast", "Transpose", "Reshape", "Squeeze", "Unsqueeze",
+                                             "DequantizeLinear", "Exp",  "Neg"};
   return node && node.getDomain().empty() && node.getInput(0) && llvm::is_contained(kViews, node.getOpType()) &&
          isWeight(node.getInput(0));
 }

@@ -326,7 +326,8 @@ void SymbolicShapes::inferIf(NodeOp node) {
     }
     readBlock(region.front());
     for (auto [result, value] : llvm::zip(node->getResults(), region.front().getTerminator()->getOperands())) {
-      infos[result] = of(value);
+      ValueInfo info = of(value); // a copy: making room for the result moves what is known
+      infos[result] = std::move(info);
     }
     return;
   }

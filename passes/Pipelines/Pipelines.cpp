@@ -15,8 +15,9 @@ using namespace kimi;
 std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   std::vector<Phase> phases = {
       {"raise",
-       "func.func(onnx-raise-delta-rule,onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,onnx-raise-attention,"
-       "onnx-raise-linear)"},
+       "func.func(onnx-raise-delta-rule,onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,onnx-raise-attn-res,"
+       "onnx-raise-gated-norm,onnx-raise-glu,onnx-raise-l2-norm,onnx-raise-kda-gate,onnx-raise-router,"
+       "onnx-raise-moe,onnx-raise-attention,onnx-raise-linear)"},
       {"convert", "onnx-to-kimi,canonicalize,cse"},
   };
   if (options.deriveDecode) {
