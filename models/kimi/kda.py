@@ -9,8 +9,6 @@
 
 Everything between the projections is fp32, as in the reference, and rounded where the reference rounds.
 """
-import numpy as np
-
 from .graph import FLOAT
 
 
@@ -66,7 +64,7 @@ def _decay(g, c, p, x, by_head):
     if c.lower_bound is None:
         return g.op("Mul", [g.op("Neg", [rate], "rate.neg"), g.op("Softplus", [raw], "dt.softplus")], "decay.heads")
     opened = g.op("Sigmoid", [g.op("Mul", [rate, raw], "dt.scaled")], "dt.sigmoid")
-    return g.op("Mul", [g.const(c.lower_bound, np.float32), opened], "decay.heads")
+    return g.op("Mul", [g.scalar(c.lower_bound), opened], "decay.heads")
 
 
 def _gate(g, c, p, x):

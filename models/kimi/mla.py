@@ -33,7 +33,7 @@ def _queries(g, c, p, x):
     return g.linear(low, f"{p}.q_b_proj", width, c.q_lora, "q_b_proj")
 
 
-def _expanded(g, c, states, layer, q, latent, shared, visible):
+def _expanded(g, c, states, layer, q, latent, shared, _):
     p, heads = f"model.layers.{layer}.self_attn", c.heads
     both = g.linear(latent, f"{p}.kv_b_proj", heads * (c.nope + c.v_dim), c.kv_lora, "kv_b_proj")
     both = g.op("Reshape", [both, g.const([0, 0, heads, c.nope + c.v_dim])], "kv_b_proj.heads")
