@@ -1,5 +1,6 @@
 """Exported K3 and Kimi Linear graphs compiled and run: logits of the reference, states that join, blocks in 16 bits, text."""
 import json
+import re
 
 import numpy as np
 import onnx
@@ -8,6 +9,8 @@ import pytest
 from conftest import run, tool
 from kimi_blocks import Blocks
 from kimi_models import CHECKPOINTS, FAMILY, LENGTHS, MINI, Runner, export, golden
+
+from kimi import config, presets
 
 
 class Compiled(Runner):
@@ -90,6 +93,35 @@ def test_mini_writes_its_golden_text(case, mini, cache, tmp_path):
                  tmp_path / "report.json")
     assert json.loads((tmp_path / "report.json").read_text())["tokens"] == case["greedy_ids"]
     assert result.stdout.rstrip("\n") == case["greedy_text"].rstrip("\n")
+    assert "no decode entry" not in result.stderr
+
+
+def test_memory_of_the_mini(mini, cache):
+    """What a sequence keeps: as much after any number of tokens for the delta rule and its convolutions, some a token for attention."""
+    c = config.load(MINI / "config.json")
+    kda = (c.layers - len(c.mla_layers)) * (c.kda_heads * c.kda_dim ** 2 + 3 * c.kda_width * (c.conv - 1)) * 4
+    attention = len(c.mla_layers) * c.heads * (c.nope + c.rope + c.v_dim) * 4
+    told = run(tool("kimi-run"), mini, "--memory", "--cache", cache).stdout
+    assert int(re.search(r"state, fixed +(\d+) bytes a sequence", told)[1]) == kda
+    assert int(re.search(r"state, growing +(\d+) bytes a token of a sequence", told)[1]) == attention
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("cache_form", ["latent", "expanded", "none"])
+@pytest.mark.parametrize("name", ["k3-tiny", "grouped", "kl-tiny"])
+def test_every_part_is_recognised(name, cache_form, dtype, tmp_path):
+    """The patterns of the exporters are those that the compiler raises to its own ops: as many of each as the layers have."""
+    family, table = ("kimi_linear", presets.KIMI_LINEAR_PRESETS) if name == "kl-tiny" else ("k3", presets.K3_PRESETS)
+    c = config.parse(table[name])
+    path = export(family, tmp_path, "--config", name, "--no-data", "--cache", cache_form, "--dtype", dtype)
+    listing = run(tool("kimi-compile"), path, "--emit=kimi", "--no-derive-decode").stdout
+    main = listing[listing.index("func.func @main("):]
+    main = main[:main.index("\n  }")]
+    mla = len(c.mla_layers)
+    kda, moe = c.layers - mla, sum(c.is_moe(i) for i in range(c.layers))
+    want = {"delta_rule": kda, "causal_conv": 3 * kda, "gated_rms_norm": kda, "l2_norm": 2 * kda, "attention": mla, "router": moe, "moe": moe,
+            "attn_res": 2 * c.layers if c.block else 0}
+    assert {op: len(re.findall(rf"= kimi\.{op}\b", main)) for op in want} == want
 
 
 def loads(chosen, experts):
