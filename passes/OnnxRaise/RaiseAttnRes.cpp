@@ -83,6 +83,19 @@ bool takeScores(const Raiser &raiser, Value value, Mix &mix) {
   return isSum && takeNormalised(raiser, sum.getInput(0), mix);
 }
 
+/// Whether `reshape` puts an axis of extent 1 at `axis` of its result.
+bool insertsAxis(const Raiser &raiser, NodeOp reshape, int64_t axis, Value like) {
+  if (!reshape.is("Unsqueeze")) {
+    return raiser.sameShape(reshape.getInput(0), like);
+  }
+  std::optional<SmallVector<int64_t>> axes = reshape.getInts("axes");
+  if (!axes && reshape.getInput(1)) {
+    axes = raiser.shapes.of(reshape.getInput(1)).constants();
+  }
+  int64_t rank = raiser.rank(reshape.getInput(0)) + 1;
+  return axes && axes->size() == 1 && (axes->front() < 0 ? axes->front() + rank : axes->front()) == axis;
+}
+
 /// The tensors that `stack` puts side by side along `axis`, each of the shape of `like`; empty where it is no such
 /// stack.
 SmallVector<Value> sourcesOf(const Raiser &raiser, Value stack, int64_t axis, Value like) {
@@ -98,7 +111,7 @@ SmallVector<Value> sourcesOf(const Raiser &raiser, Value stack, int64_t axis, Va
   SmallVector<Value> sources;
   for (Value input : concat.getInputs()) {
     NodeOp reshape = input ? raiser.strip(input).getDefiningOp<NodeOp>() : NodeOp();
-    if (isReshape(reshape) && raiser.sameShape(reshape.getInput(0), like)) {
+    if (isReshape(reshape) && insertsAxis(raiser, reshape, axis, like)) {
       sources.push_back(raiser.strip(reshape.getInput(0)));
       continue;
     }
@@ -156,16 +169,21 @@ LogicalResult raise(Raiser &raiser, NodeOp root) {
     if (sources.empty() || !channels || !isSingleOrNarrow(raiser, sources.front())) {
       continue;
     }
+    Type narrow = raiser.shapes.of(sources.front()).elementType;
+    // Concat has seen to it that the extents agree, whatever is known of each.
     for (Value &source : sources) {
-      source = sameType(raiser, source, sources.front()) ? raiser.ranked(source) : Value();
+      const auto *own = raiser.shape(source);
+      bool fits = own && own->size() == dims->size() && own->back() == dims->back() &&
+                  raiser.shapes.of(source).elementType == narrow;
+      source = fits ? raiser.ranked(source) : Value();
     }
     Value score = scoreVector(raiser, root.getLoc(), mix, *channels);
     Type element = raiser.shapes.of(result).elementType;
-    bool fits = element && (element.isF32() || element == raiser.shapes.of(sources.front()).elementType);
-    if (llvm::is_contained(sources, Value()) || !fits || !raiser.ranked(score)) {
+    bool typed = element && (element.isF32() || element == narrow);
+    if (llvm::is_contained(sources, Value()) || !typed || !raiser.ranked(score)) {
       continue;
     }
-    auto type = cast<RankedTensorType>(sources.front().getType()).clone(element);
+    RankedTensorType type = raiser.type(result);
     Value y = AttnResOp::create(rewriter, root.getLoc(), type, sources, raiser.ranked(score),
                                 rewriter.getF32FloatAttr(static_cast<float>(mix.eps)));
     raiser.replace(result, y);

@@ -157,10 +157,11 @@ NodeOp Raiser::onlyUser(Value value) const {
   NodeOp only;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    if (isOpTriviallyDead(user)) {
+    auto node = dyn_cast<NodeOp>(user);
+    bool readsTypeOnly = node && node.is("CastLike") && use.getOperandNumber() == 1;
+    if (isOpTriviallyDead(user) || readsTypeOnly) {
       continue;
     }
-    auto node = dyn_cast<NodeOp>(user);
     if (!node || (only && only != node)) {
       return {};
     }

@@ -38,7 +38,8 @@ public:
   std::optional<double> scalar(mlir::Value value) const;
   /// For a commutative binary node: the operand that is not a scalar constant, and the constant.
   std::optional<std::pair<mlir::Value, double>> withScalar(NodeOp node) const;
-  /// The only node that reads `value`, dead ones aside; null where there are several or another kind of op.
+  /// The only node that reads `value`, dead ones and those that take its type alone aside; null where there are several
+  /// or another kind of op.
   NodeOp onlyUser(mlir::Value value) const;
   /// True where `value` comes from weights and constants alone.
   bool isWeight(mlir::Value value) const;
