@@ -1,9 +1,11 @@
 """The delta-rule family and the short convolution beside a token-by-token NumPy recurrence in fp64: every rule, heads
 shared in both directions, channels that are no multiple of a tile, any split of a sequence."""
+import json
+
 import numpy as np
 import onnx
 import pytest
-from conftest import run, tool
+from conftest import ROOT, run, tool
 from onnx import TensorProto, helper, numpy_helper
 
 TOKENS = [1, 2, 5, 17, 70]
@@ -150,3 +152,39 @@ def test_causal_conv(tmp_path, taps, activation, bias):
             got = call(x=x, past=past)
             np.testing.assert_allclose(got["y"], y, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(got["present"], all_tokens[:, :, tokens:], rtol=1e-6)
+
+
+def test_decode_entry(tmp_path):
+    """A graph without states: windows, matrices and a cache are derived, and what is generated with them is what the
+    whole sequence gives each time."""
+    heads, dim, vocabulary = 2, 16, 1024
+    width, rng = heads * dim, np.random.default_rng(3)
+    weight = lambda name, *shape: numpy_helper.from_array((rng.standard_normal(shape) / 2).astype(np.float32), name)  # noqa: E731
+    weights = [weight("wte", vocabulary, width), weight("conv", width, 1, 4), weight("wk", width, width), weight("wv", width, width),
+               weight("wg", width, width), weight("wb", width, heads), weight("head", width, vocabulary)]
+    node = helper.make_node
+    nodes = [node("Gather", ["wte", "input_ids"], ["x"]), node("Transpose", ["x"], ["xt"], perm=[0, 2, 1]),
+             node("CausalConvWithState", ["xt", "conv"], ["yt", ""], activation="silu"),
+             node("Transpose", ["yt"], ["q"], perm=[0, 2, 1]), node("MatMul", ["x", "wk"], ["k"]),
+             node("LpNormalization", ["k"], ["kn"], axis=-1, p=2), node("MatMul", ["x", "wv"], ["v"]),
+             node("MatMul", ["x", "wg"], ["g0"]), node("Sigmoid", ["g0"], ["g1"]), node("Neg", ["g1"], ["g"]),
+             node("MatMul", ["x", "wb"], ["b0"]), node("Sigmoid", ["b0"], ["b"]),
+             node("LinearAttention", ["q", "kn", "v", "", "g", "b"], ["o", ""], q_num_heads=heads, kv_num_heads=heads),
+             node("Attention", ["q", "kn", "o"], ["a"], q_num_heads=heads, kv_num_heads=heads, is_causal=1),
+             node("Add", ["a", "o"], ["s"]), node("MatMul", ["s", "head"], ["logits"])]
+    save(tmp_path / "model.onnx", nodes, [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "seq"])],
+         [info("logits", ["batch", "seq", vocabulary])], weights, opset=27)
+    mini = ROOT / "models" / "gpt2" / "mini"  # its tokenizer
+    golden = json.loads((mini / "golden.json").read_text())["prompts"][0]
+    prompt = golden["ids"]
+    report = tmp_path / "report.json"
+    result = run(tool("kimi-run"), tmp_path / "model.onnx", "--tokenizer", mini, "--prompt", golden["prompt"],
+                 "--tokens", 12, "--ignore-eos", "--json", report, "--max-seq", 64, "--cache", tmp_path)
+    assert "no decode entry" not in result.stderr
+    tokens = list(prompt)
+    for _ in range(12):
+        np.savez(tmp_path / "in.npz", input_ids=np.array([tokens], np.int64))
+        run(tool("kimi-run"), tmp_path / "model.onnx", "--entry", "main", "--input", tmp_path / "in.npz", "--output",
+            tmp_path / "out.npz", "--cache", tmp_path)
+        tokens.append(int(np.load(tmp_path / "out.npz")["logits"][0, -1].argmax()))
+    assert json.loads(report.read_text())["tokens"] == tokens[len(prompt):]
