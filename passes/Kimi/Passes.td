@@ -46,6 +46,48 @@ def DeriveDecode : Pass<"kimi-derive-decode", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kimi::KimiDialect", "::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def ChunkDeltaRule : Pass<"kimi-chunk-delta-rule"> {
+  let summary = "kimi.delta_rule as matrix products over chunks of tokens (WY form)";
+  let description = [{
+    Rewrites every rule that `kimi.delta_rule` holds. With C rows a chunk, `K` the keys, `b`/`w` the erase and write
+    gates, the steps (each carries its name in `kimi.step`) are, for each chunk:
+
+    | step | what |
+    | --- | --- |
+    | `G` | G_i = sum_{m <= i} g_m, the decay's logarithms summed within the chunk (a kimi.loops) |
+    | `A` | A_ij = sum_d (b k)_i k_j exp(G_i - G_j), j < i |
+    | `T` | T = (I + A)^-1, unit lower triangular, by forward substitution (a kimi.loops) |
+    | `U`, `W` | U = T (w V), W = T (b K exp(G)) |
+    | `scan` | chunk by chunk V' = U - W S; S <- Diag(exp(G_C)) S + (K exp(G_C - G))^T V' (a kimi.loops) |
+    | `P` | P_ij = sum_d q_i k_j exp(G_i - G_j), j <= i |
+    | (result) | scale * ((Q exp(G)) S + P V') |
+
+    A rule without erase has no A, T, W (U = w V); one without decay no G; one with a decay a head multiplies the
+    products of rows with exp(G_i - G_j), masked. With a decay a channel, exponents are safe for any gate: rows of
+    sub-chunk r (16 rows) and columns before it are both measured from the first row of r, exp(G_i - a_r) and
+    exp(a_r - G_j), neither exponent positive (`across`, a plain product); within a sub-chunk the difference is taken pair
+    by pair, masked before the exponential (`within`). Gates below -104 (exp is 0 in fp32) are taken as -104, so that -inf
+    stays finite. A last chunk that is not full has keys of 0 and gates of 0 (no decay). An op of one token stays.
+
+    How a kernel takes it: everything but `scan` and what reads S is independent for each chunk and head: one block a
+    (chunk, head) computes G, A, T, U, W, P from tiles of 16 rows, A's off-diagonal blocks and P as `tile.mma` of the
+    anchored factors, T by blocks of 16 (forward substitution on the diagonal, T_ij = -T_ii sum_m A_im T_mj off it), and
+    leaves U, W, P (or T and P, where recomputing W is cheaper than its trip through memory). The second kernel has a
+    block a (head, tile of value columns), keeps S in registers through the chunks, and does three products a chunk: W S,
+    (K exp(G_C-G))^T V', and the two of the result.
+
+    Before: `%o, %s = kimi.delta_rule %q, %k, %v decay %g : .. beta %b : .. scale 0.125 : ..`
+
+    After: `linalg.generic` products and maps, and `kimi.loops`, over tensors [B, H, T/C, C, ..].
+
+    Numeric effect: sums in another order; exp of sums of gates instead of products of exps. All in fp32.
+  }];
+  let options = [Option<"chunk", "chunk", "int64_t", "64", "tokens of a chunk: 16, 32 or 64">];
+  let statistics = [Statistic<"numChunked", "num-chunked", "delta rules rewritten">];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
 def LowerToReference : Pass<"kimi-lower-to-reference"> {
   let summary = "every kimi op as plain fp32 tensor loops";
   let description = [{

@@ -26,6 +26,10 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
       phases.push_back({"token", "kimi-add-next-token,kimi-sink-slices,canonicalize,cse"});
     }
   }
+  if (options.deltaChunk > 0) {
+    phases.push_back(
+        {"chunk", "kimi-chunk-delta-rule{chunk=" + std::to_string(options.deltaChunk) + "},canonicalize,cse"});
+  }
   if (!options.reference) {
     phases.push_back(
         {"fuse", "kimi-refine-shapes,kimi-merge-linears,kimi-fuse-linear,kimi-fuse-elementwise,canonicalize,cse"});

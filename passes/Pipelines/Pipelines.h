@@ -22,6 +22,8 @@ struct PipelineOptions {
   bool deriveDecode = true;
   /// Give those entries the greedy token as an output, and make `prefill_last`.
   bool nextToken = true;
+  /// Tokens of a chunk of the delta rule's chunkwise form (16, 32, 64); 0: token by token.
+  int64_t deltaChunk = 0;
   /// What weights and activations are held in: f32, tf32, bf16 or fp16 (see --kimi-narrow-precision).
   std::string precision = "f32";
   /// Schedules of a GPU of this compute capability (times ten: "80", "90a"); empty: of the CPU. They run on either.

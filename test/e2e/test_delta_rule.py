@@ -44,7 +44,7 @@ def save(path, nodes, inputs, outputs, weights=(), opset=20):
 
 
 def compiled(tmp_path, *flags):
-    name = tmp_path / f"model{len(flags)}.kmod"
+    name = tmp_path / f"model{''.join(flags)}.kmod"
     run(tool("kimi-compile"), tmp_path / "model.onnx", "-o", name, *flags)
 
     def call(**inputs):
@@ -73,7 +73,7 @@ def test_rules(tmp_path, rule, heads, key_heads, states, dk, dv):
     memory = ["batch", states, dk, dv]
     save(tmp_path / "model.onnx", [node], [info(name, ["batch", "time", width]) for name, width in inputs.items()] + [info("past", memory)],
          [info("o", ["batch", "time", max(heads, states) * dv]), info("present", memory)])
-    calls = [compiled(tmp_path), compiled(tmp_path, "--reference")]
+    calls = [compiled(tmp_path, *flags) for flags in ([], ["--reference"], ["--delta-chunk=16"], ["--delta-chunk=64"])]
     for tokens in TOKENS:
         draw = lambda h, d: rng.standard_normal((2, h, tokens, d)).astype(np.float32)  # noqa: E731
         k = draw(key_heads, dk)
@@ -98,6 +98,47 @@ def test_rules(tmp_path, rule, heads, key_heads, states, dk, dv):
             np.testing.assert_allclose(rest["present"], state, rtol=1e-4, atol=1e-4)
 
 
+def kda_model(path, heads, dk, dv):
+    """Gated delta rule with a decay a channel; inputs q, k, v, g, beta."""
+    widths = {"q": heads * dk, "k": heads * dk, "v": heads * dv, "g": heads * dk, "beta": heads}
+    node = helper.make_node("LinearAttention", ["q", "k", "v", "", "g", "beta"], ["o", ""], q_num_heads=heads, kv_num_heads=heads)
+    save(path, [node], [info(name, ["batch", "time", width]) for name, width in widths.items()],
+         [info("o", ["batch", "time", heads * dv])], opset=27)
+
+
+def kda_inputs(rng, heads, tokens, dk, dv, gates):
+    """Inputs as [B, H, T, D]; `gates`: what the decay's logarithms are."""
+    draw = lambda d: rng.standard_normal((2, heads, tokens, d)).astype(np.float32)  # noqa: E731
+    k = draw(dk)
+    k /= np.linalg.norm(k, axis=-1, keepdims=True)
+    g = {"random": -np.abs(draw(dk)), "zero": np.zeros_like(k), "bound": np.full_like(k, -5), "large": -40 * np.abs(draw(dk)),
+         "infinite": np.where(draw(dk) > 1.5, -np.inf, -np.abs(draw(dk)) / 8), "one_slow": np.full_like(k, -5)}[gates]
+    if gates == "one_slow":
+        g[..., 3] = -1e-3
+    return {"q": draw(dk), "k": k, "v": draw(dv), "g": g.astype(np.float32), "beta": 1 / (1 + np.exp(-draw(1)))}
+
+
+@pytest.mark.parametrize("gates", ["random", "zero", "bound", "large", "infinite", "one_slow"])
+def test_chunkwise_gates(tmp_path, gates):
+    """Any gate is finite and right in the chunkwise form, and what comes later changes nothing before it."""
+    heads, dk, dv, tokens = 2, 16, 12, 130
+    rng = np.random.default_rng(11)
+    kda_model(tmp_path / "model.onnx", heads, dk, dv)
+    x = kda_inputs(rng, heads, tokens, dk, dv, gates)
+    wide = [x[name].astype(np.float64) for name in ("q", "k", "v")]
+    gates = [x[name].astype(np.float64) for name in ("g", "beta", "beta")]
+    o, _ = recurrence(*wide, np.zeros((2, heads, dk, dv)), dk**-0.5, *gates)
+    later = {name: array.copy() for name, array in x.items()}
+    for name in ("k", "v", "g"):
+        later[name][:, :, 75:] *= 0.5
+    for chunk in (16, 32, 64):
+        call = compiled(tmp_path, f"--delta-chunk={chunk}")
+        got = call(**{name: packed(array) for name, array in x.items()})["o"]
+        np.testing.assert_allclose(got, packed(o), rtol=1e-4, atol=2e-4 if np.isinf(x["g"]).any() else 1e-4, err_msg=f"chunk {chunk}")
+        again = call(**{name: packed(array) for name, array in later.items()})["o"]
+        np.testing.assert_array_equal(again[:, :75], got[:, :75])
+
+
 def test_scan_with_erase_and_write(tmp_path):
     """Gated DeltaNet-2, spelled out in a Scan."""
     heads, dk, dv = 3, 16, 24
@@ -120,7 +161,7 @@ def test_scan_with_erase_and_write(tmp_path):
     save(tmp_path / "model.onnx", [node],
          [info("past", ["batch", heads, dk, dv])] + [info(name, ["time", "batch", heads, width]) for name, width in widths.items()],
          [info("present", ["batch", heads, dk, dv]), info("o", ["time", "batch", heads, dv])], opset=23)
-    call = compiled(tmp_path)
+    calls = [compiled(tmp_path), compiled(tmp_path, "--delta-chunk=32")]
     rng = np.random.default_rng(7)
     for tokens in TOKENS:
         x = {name: rng.standard_normal((2, heads, tokens, width)) for name, width in widths.items()}
@@ -128,9 +169,10 @@ def test_scan_with_erase_and_write(tmp_path):
         x.update(g=-np.abs(x["g"]), b=1 / (1 + np.exp(-x["b"])), w=1 / (1 + np.exp(-x["w"])))
         past = rng.standard_normal((2, heads, dk, dv))
         o, state = recurrence(x["q"], x["k"], x["v"], past, 1.0, x["g"], x["b"], x["w"])
-        got = call(past=past, **{name: array.transpose(2, 0, 1, 3) for name, array in x.items()})
-        np.testing.assert_allclose(got["o"], o.transpose(2, 0, 1, 3), rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(got["present"], state, rtol=1e-4, atol=1e-4)
+        for call in calls:
+            got = call(past=past, **{name: array.transpose(2, 0, 1, 3) for name, array in x.items()})
+            np.testing.assert_allclose(got["o"], o.transpose(2, 0, 1, 3), rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(got["present"], state, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("taps,activation,bias", [(4, "silu", False), (3, "none", True), (1, "silu", True)])

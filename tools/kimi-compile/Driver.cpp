@@ -113,6 +113,7 @@ static std::string hashSource(const CompileOptions &options) {
     hash.update((*buffer)->getBuffer());
   }
   hash.update(options.reference ? "reference" : "kernels");
+  hash.update("delta-chunk " + std::to_string(options.deltaChunk));
   hash.update(options.precision);
   for (const auto &[name, file] : options.constants) {
     hash.update(name);
@@ -254,6 +255,7 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   PipelineOptions pipeline;
   backend->set(pipeline);
   pipeline.reference = options.reference;
+  pipeline.deltaChunk = options.deltaChunk;
   pipeline.precision = options.precision;
   if (!options.gpuSchedules.empty()) {
     pipeline.gpuSchedules = options.gpuSchedules;

@@ -40,6 +40,7 @@ struct CompileOptions {
   std::string gpuSchedules;
   /// Plain fp32 loops instead of fusion and schedules.
   bool reference = false;
+  int deltaChunk = 0; // tokens of a chunk of the delta rule; 0: token by token
   /// Make `prefill` and `decode` entries where the graph allows it.
   bool deriveDecode = true;
   /// Give them the greedy token as an output.

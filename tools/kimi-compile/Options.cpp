@@ -57,6 +57,9 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   static cl::list<std::string> constants(
       "constant", cl::desc("Take an input of the graph as the constant that the file, a serialised TensorProto, holds"),
       cl::value_desc("input=file.pb"), cl::cat(category));
+  static cl::opt<int> deltaChunk(
+      "delta-chunk", cl::desc("Tokens of a chunk of the delta rule's chunkwise form: 16, 32 or 64 (0: token by token)"),
+      cl::init(0), cl::cat(category));
   static cl::opt<bool> reference(
       "reference", cl::desc("Plain fp32 loops, no fusion and no schedules: slow and obvious"), cl::cat(category));
   static cl::opt<bool> noDecode("no-derive-decode", cl::desc("Only the graph's own entry, no prefill and decode"),
@@ -142,6 +145,11 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   options.precision = precision;
   options.ptxas = ptxas;
   options.gpuSchedules = schedules;
+  options.deltaChunk = deltaChunk;
+  if (deltaChunk != 0 && deltaChunk != 16 && deltaChunk != 32 && deltaChunk != 64) {
+    llvm::errs() << "kimi-compile: error: --delta-chunk is " << deltaChunk << "; expected 0, 16, 32 or 64\n";
+    return std::nullopt;
+  }
   options.reference = reference;
   options.deriveDecode = !noDecode;
   options.nextToken = !noToken;
