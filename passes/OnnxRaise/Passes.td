@@ -142,8 +142,8 @@ def OnnxRaiseGatedNorm : OnnxRaisePass<"onnx-raise-gated-norm"> {
 def OnnxRaiseKdaGate : OnnxRaisePass<"onnx-raise-kda-gate"> {
   let summary = "the log-decay of a delta rule to kimi.kda_gate";
   let description = [{
-    Takes `-exp(A) * softplus(z + bias)`, also where -exp(A) was folded into a weight and where softplus is guarded by a
-    threshold, and `L * sigmoid(exp(A) * (z + bias))` of a negative L (or the negative of a positive one), with A a vector of
+    Takes `-exp(A) * softplus(z + bias)`, also where -exp(A) was folded into a weight and where softplus is written
+    out or guarded by a threshold, and `L * sigmoid(exp(A) * (z + bias))` of a negative L (or the negative of a positive one), with A a vector of
     heads, before or after the channels are split into heads.
 
     ```mlir

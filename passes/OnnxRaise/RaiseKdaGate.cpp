@@ -54,18 +54,29 @@ bool takeSum(const Raiser &raiser, Value value, Gate &gate) {
   return false;
 }
 
-/// x of softplus(x), also of torch's where(x > threshold, x, softplus(x)).
-Value softplusInput(const Raiser &raiser, Value value) {
+/// x of softplus(x), as one node or as log(exp(x) + 1).
+Value plainSoftplusInput(const Raiser &raiser, Value value) {
   if (NodeOp softplus = raiser.node(value, "Softplus")) {
     return raiser.strip(softplus.getInput(0));
   }
+  NodeOp log = raiser.node(value, "Log");
+  NodeOp add = log ? raiser.node(log.getInput(0), "Add") : NodeOp();
+  auto withOne = add ? raiser.withScalar(add) : std::nullopt;
+  NodeOp exp = withOne && withOne->second == 1.0 ? raiser.node(withOne->first, "Exp") : NodeOp();
+  return exp ? raiser.strip(exp.getInput(0)) : Value();
+}
+
+/// The same, also of torch's where(x > threshold, x, softplus(x)).
+Value softplusInput(const Raiser &raiser, Value value) {
+  if (Value x = plainSoftplusInput(raiser, value)) {
+    return x;
+  }
   NodeOp where = raiser.node(value, "Where");
   NodeOp greater = where ? raiser.node(where.getInput(0), "Greater") : NodeOp();
-  NodeOp softplus = where ? raiser.node(where.getInput(2), "Softplus") : NodeOp();
-  if (!greater || !softplus || raiser.scalar(greater.getInput(1)).value_or(0.0) < 15.0) {
+  Value x = where ? plainSoftplusInput(raiser, where.getInput(2)) : Value();
+  if (!greater || !x || raiser.scalar(greater.getInput(1)).value_or(0.0) < 15.0) {
     return {};
   }
-  Value x = raiser.strip(softplus.getInput(0));
   return raiser.strip(where.getInput(1)) == x && raiser.strip(greater.getInput(0)) == x ? x : Value();
 }
 

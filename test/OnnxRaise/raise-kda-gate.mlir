@@ -64,6 +64,25 @@ func.func @per_head(%z: tensor<?x?x3xf32>) -> tensor<?x?x3xf32> {
   return %y : tensor<?x?x3xf32>
 }
 
+// Softplus written out, and its threshold.
+// CHECK-LABEL: @logarithm
+// CHECK: kimi.kda_gate %arg0, %{{.*}}, %{{.*}} : tensor<?x?x3xf32>, tensor<3xf32>, tensor<3xf32> -> tensor<?x?x3xf32>
+// CHECK-NOT: "Log"
+func.func @logarithm(%z: tensor<?x?x3xf32>) -> tensor<?x?x3xf32> {
+  %f = kimi.weight_ref @folded : tensor<3xf32>
+  %dt = kimi.weight_ref @dt_heads : tensor<3xf32>
+  %limit = onnx.constant dense<20.0> : tensor<f32>
+  %one = onnx.constant dense<1.0> : tensor<f32>
+  %s = onnx.node "Add"(%z, %dt) {version = 14 : i64} : (tensor<?x?x3xf32>, tensor<3xf32>) -> tensor<?x?x3xf32>
+  %e = onnx.node "Exp"(%s) {version = 13 : i64} : (tensor<?x?x3xf32>) -> tensor<?x?x3xf32>
+  %a = onnx.node "Add"(%e, %one) {version = 14 : i64} : (tensor<?x?x3xf32>, tensor<f32>) -> tensor<?x?x3xf32>
+  %p = onnx.node "Log"(%a) {version = 13 : i64} : (tensor<?x?x3xf32>) -> tensor<?x?x3xf32>
+  %c = onnx.node "Greater"(%s, %limit) {version = 13 : i64} : (tensor<?x?x3xf32>, tensor<f32>) -> tensor<?x?x3xi1>
+  %w = onnx.node "Where"(%c, %s, %p) {version = 16 : i64} : (tensor<?x?x3xi1>, tensor<?x?x3xf32>, tensor<?x?x3xf32>) -> tensor<?x?x3xf32>
+  %y = onnx.node "Mul"(%w, %f) {version = 14 : i64} : (tensor<?x?x3xf32>, tensor<3xf32>) -> tensor<?x?x3xf32>
+  return %y : tensor<?x?x3xf32>
+}
+
 // Above zero, without a bias that is a weight, without a rate.
 // CHECK-LABEL: @left_alone
 // CHECK-NOT: kimi.kda_gate
