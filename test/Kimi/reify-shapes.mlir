@@ -83,3 +83,24 @@ func.func @tokens(%l: tensor<?x1x50xf32>) -> index {
   %n = tensor.dim %t, %c0 : tensor<?x1xi64>
   return %n : index
 }
+
+// CHECK-LABEL: func @routing
+// CHECK-SAME: (%[[X:.*]]: tensor<?x8xf32>, %[[L:.*]]: tensor<?x4xf32>
+// CHECK-DAG: %[[C3:.*]] = arith.constant 3 : index
+// CHECK-DAG: %[[N:.*]] = tensor.dim %[[L]], %c0
+// CHECK-DAG: %[[M:.*]] = tensor.dim %[[X]], %c0
+// CHECK: return %[[N]], %[[C3]], %[[M]], %[[M]]
+func.func @routing(%x: tensor<?x8xf32>, %l: tensor<?x4xf32>, %w1: tensor<4x6x8xf32>, %w2: tensor<4x8x6xf32>, %s: tensor<8xf32>)
+    -> (index, index, index, index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %i, %w = kimi.router %l sigmoid top 3 : tensor<?x4xf32> -> tensor<?x?xi64>, tensor<?x3xf32>
+  %y = kimi.moe %x, %i, %w experts(%w1, %w1, %w2 : tensor<4x6x8xf32>, tensor<4x6x8xf32>, tensor<4x8x6xf32>) swiglu
+     : tensor<?x8xf32>, tensor<?x?xi64>, tensor<?x3xf32> -> tensor<?x8xf32>
+  %r = kimi.attn_res(%y, %x) score %s eps 0.0 : (tensor<?x8xf32>, tensor<?x8xf32>), tensor<8xf32> -> tensor<?x8xf32>
+  %a = tensor.dim %w, %c0 : tensor<?x3xf32>
+  %b = tensor.dim %i, %c1 : tensor<?x?xi64>
+  %c = tensor.dim %y, %c0 : tensor<?x8xf32>
+  %d = tensor.dim %r, %c0 : tensor<?x8xf32>
+  return %a, %b, %c, %d : index, index, index, index
+}
