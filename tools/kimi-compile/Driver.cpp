@@ -231,6 +231,9 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   DialectRegistry registry;
   registerKimiDialects(registry);
   MLIRContext context(registry);
+  // Printing an op numbers all values of its function: for the remarks of a large model, also those nobody reads, that
+  // would take longer than the passes.
+  context.printOpOnDiagnostic(options.verbose);
   DiagnosticPrinter printer(&context, "kimi-compile", options.verbose);
   registerKimiPasses();
   registerTransformsPasses();
