@@ -192,8 +192,8 @@ def KimiScheduleAttentionGpu : Pass<"kimi-schedule-attention-gpu", "mlir::Module
 def KimiScheduleDeltaRule : Pass<"kimi-schedule-delta-rule", "mlir::ModuleOp"> {
   let summary = "make tile kernels of kimi.delta_rule, token by token";
   let description = [{
-    The recurrent schedule: one launch whatever the number of tokens. A block holds 32 value columns (16 where a head has
-    more than 128 key channels) of one state in registers, transposed, and runs over the tokens; the loads of the next
+    The recurrent schedule: one launch whatever the number of tokens. A block holds 32 value columns (on the CPU 16 where
+    a head has more than 128 key channels) of one state in registers, transposed, and runs over the tokens; the loads of the next
     tokens are under way meanwhile. State columns do not depend on each other, so the grid is value columns x (batch x
     heads). A state that is read before and written after by --kimi-derive-decode's `kimi.state_read`/`state_write` is
     updated in place; the copy between them is gone. A transpose of the result to tokens first is taken in.

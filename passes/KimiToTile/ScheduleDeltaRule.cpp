@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Tile/Layout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -25,7 +26,7 @@ using namespace mlir;
 using namespace kimi;
 
 namespace {
-constexpr int64_t kThreads = 128, kBlocksPerSm = 2, kStages = 3, kMaxKeyChannels = 256, kMaxGroup = 8;
+constexpr int64_t kThreads = 128, kStages = 3, kMaxKeyChannels = 256, kMaxGroup = 8;
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -56,16 +57,16 @@ class DeltaKernel {
 public:
   DeltaKernel(HostContext &context, DeltaRuleOp op, OwnState own, bool gpu, bool tokensFirst)
       : context(context), op(op), own(own), tokensFirst(tokensFirst), writer(context, op), t(writer), b(writer.body()),
-        loc(writer.loc()) {
+        loc(writer.loc()), gpu(gpu) {
     depth = typeOf(op.getK()).getDimSize(3);
     int64_t channels = typeOf(op.getV()).getDimSize(3);
-    width = depth > 128 ? 16 : 32;
+    width = depth > 128 && !gpu ? 16 : 32;
     while (width / 2 >= channels && width > 1) {
       width /= 2;
     }
     group = op.getResultHeads() / op.getStateHeads();
     if (gpu) {
-      writer.setThreads(kThreads, kBlocksPerSm);
+      writer.setThreads(kThreads, depth > 128 ? 2 : 3); // as many as keep the state in registers
     }
   }
 
@@ -138,6 +139,20 @@ private:
     }
   }
 
+  /// Four neighbouring lanes share a value column, a fourth of its key channels each: a sum over channels is two
+  /// exchanges, keys are read four at a time, and eight columns of a row of memory fill its sectors.
+  Value stateTile() {
+    Value tile = t.fragment(width, depth);
+    constexpr int64_t kVector = 4, kColumnLanes = 4, kRowLanes = 8, kWarps = kThreads / 32;
+    if (gpu && width == kRowLanes * kWarps && depth % (kVector * kColumnLanes) == 0) {
+      auto alloc = tile.getDefiningOp<tile::AllocOp>();
+      alloc.setLayoutAttr(tile::makeLayout(
+          b.getContext(), {{kVector, 1, 1}, {depth / (kVector * kColumnLanes), kVector * kColumnLanes, 1}},
+          {{kColumnLanes, kVector, 1}, {kRowLanes, 1, 0}}, {{kWarps, kRowLanes, 0}}));
+    }
+    return tile;
+  }
+
   void emit() {
     zero = writer.constant(0);
     Value heads = writer.constant(op.getStateHeads());
@@ -146,12 +161,10 @@ private:
                                    writer.constant(width));
     batch = arith::DivUIOp::create(b, loc, y, heads);
     head = arith::RemUIOp::create(b, loc, y, heads);
-    state = t.fragment(width, depth);
-    product = t.fragment(width, depth);
+    state = stateTile();
+    product = stateTile();
     if (initial) {
-      Value staged = t.shared(width, depth);
-      t.load(staged, initial, {batch, head, zero, column}, {3, 2});
-      t.map({staged}, state, [](ValueRange e) { return e[0]; });
+      t.load(state, initial, {batch, head, zero, column}, {3, 2});
     } else {
       t.fill(state, 0.0f);
     }
@@ -294,6 +307,7 @@ private:
   TileBuilder t;
   OpBuilder &b;
   Location loc;
+  bool gpu;
   int64_t depth, width, group;
   Value q, k, v, decay, beta, erase, write, initial, final, out;
   Value zero, column, batch, head;

@@ -26,6 +26,9 @@ func.func @kda(%q: tensor<?x6x?x20xf32>, %v: tensor<?x6x?x48xf32>, %g: tensor<?x
 }
 
 // A state of the sequence is updated where it is: nothing is read from it or written to it beside the kernel.
+// On a GPU four lanes share a value column.
+// GPU: tile.kernel @delta_rule_d32_beta(
+// GPU: tile.alloc {layout = #tile.layout<registers [4:1 at 1, 2:16 at 1], lanes [4:4 at 1, 8:1 at 0], warps [4:8 at 0]>} : memref<32x32xf32, #tile.space<fragment>>
 // CHECK-LABEL: func @step
 // CHECK-NOT: kimi.state_read
 // CHECK: kimi.dispatch [@delta_rule_d32_beta] {{.*}} states(%arg3 : !kimi.state<tensor<?x4x32x32xf32>, -1>)

@@ -73,7 +73,8 @@ def test_rules(tmp_path, rule, heads, key_heads, states, dk, dv):
     memory = ["batch", states, dk, dv]
     save(tmp_path / "model.onnx", [node], [info(name, ["batch", "time", width]) for name, width in inputs.items()] + [info("past", memory)],
          [info("o", ["batch", "time", max(heads, states) * dv]), info("present", memory)])
-    calls = [compiled(tmp_path, *flags) for flags in ([], ["--reference"], ["--delta-chunk=16"], ["--delta-chunk=64"])]
+    calls = [compiled(tmp_path, *flags) for flags in ([], ["--reference"], ["--delta-chunk=16"], ["--delta-chunk=64"],
+                                                  ["--gpu-schedules=90a"])]
     for tokens in TOKENS:
         draw = lambda h, d: rng.standard_normal((2, h, tokens, d)).astype(np.float32)  # noqa: E731
         k = draw(key_heads, dk)
