@@ -131,6 +131,10 @@ struct FuseLinearPass : kimi::impl::FuseLinearBase<FuseLinearPass> {
     llvm::SetVector<Operation *> linearOps, normOps;
     getOperation()->walk([&](LinearOp op) {
       StringRef why = fusionObstacle(op);
+      if (matrixOf(op).first.getDefiningOp<DequantizeOp>()) {
+        op.emitRemark(
+            "its packed weight is expanded, once, when weights are loaded: only experts are multiplied packed");
+      }
       if (why.empty()) {
         linearOps.insert(op);
         return;

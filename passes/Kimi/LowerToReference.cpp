@@ -57,7 +57,7 @@ struct LowerToReferencePass : kimi::impl::LowerToReferenceBase<LowerToReferenceP
   void runOnOperation() override {
     if (remarkUnscheduled) {
       getOperation()->walk([](Operation *op) {
-        if (isa<AttentionOp, DeltaRuleOp, FusedLinearOp>(op)) {
+        if (isa<AttentionOp, DeltaRuleOp, FusedLinearOp, MoeOp>(op)) {
           op->emitRemark() << "is computed by the reference lowering: the target has no schedule for it";
         }
       });

@@ -113,7 +113,7 @@ def LowerToReference : Pass<"kimi-lower-to-reference"> {
     Numeric effect: defines the numbers. Sums run in the order of the loops.
   }];
   let options = [Option<"remarkUnscheduled", "remark-unscheduled", "bool", "false",
-                        "remark on each fused linear and attention, which have schedules on other targets">];
+                        "remark on each fused linear, mixer and mixture of experts that is left">];
   let statistics = [Statistic<"lowered", "ops-lowered", "kimi ops lowered to linalg">];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",

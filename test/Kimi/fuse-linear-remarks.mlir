@@ -49,3 +49,16 @@ func.func @derived(%x: tensor<4x8xf32>) -> tensor<4x6xf32> {
   %0 = kimi.linear %x, %v : tensor<4x8xf32>, tensor<8x6xf32> -> tensor<4x6xf32>
   return %0 : tensor<4x6xf32>
 }
+
+// An MXFP4 matrix of a linear is dequantised when weights are loaded.
+kimi.weight @codes : tensor<8x64xf4E2M1FN> from #kimi.external<"m", 0, 256>
+kimi.weight @scales : tensor<8x2xf8E8M0FNU> from #kimi.external<"m", 256, 16>
+
+func.func @packed_weight(%x: tensor<?x64xf32>) -> tensor<?x8xf32> {
+  %w = kimi.weight_ref @codes : tensor<8x64xf4E2M1FN>
+  %s = kimi.weight_ref @scales : tensor<8x2xf8E8M0FNU>
+  %d = kimi.dequantize %w, %s axis 1 block 32 : tensor<8x64xf4E2M1FN>, tensor<8x2xf8E8M0FNU> -> tensor<8x64xf32>
+  // expected-remark @below {{its packed weight is expanded, once, when weights are loaded: only experts are multiplied packed}}
+  %0 = kimi.linear %x, %d transpose : tensor<?x64xf32>, tensor<8x64xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
