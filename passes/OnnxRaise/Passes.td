@@ -47,7 +47,7 @@ def OnnxRaiseRmsNorm : OnnxRaisePass<"onnx-raise-rms-norm"> {
 }
 
 def OnnxRaiseDeltaRule : OnnxRaisePass<"onnx-raise-delta-rule"> {
-  let summary = "a recurrence in Scan to kimi.delta_rule";
+  let summary = "a recurrence in Scan or Loop to kimi.delta_rule";
   let description = [{
     Reads the body of a Scan with one state as sums of products over named axes (elementwise operators, Exp, MatMul,
     ReduceSum, and whatever moves axes), so that products, contractions and axes may stand in any order and spelling.
@@ -61,7 +61,8 @@ def OnnxRaiseDeltaRule : OnnxRaisePass<"onnx-raise-delta-rule"> {
     // becomes
     %o, %s = kimi.delta_rule %q, %k, %v decay %g beta %b initial %s0 scale 1.0 : ...
     ```
-    A Scan that stays is remarked on. Numeric effect: the recurrence is computed in fp32, whatever the element type.
+    A Loop is read as a Scan first, where its condition never changes and its counter only gathers slices of tensors from
+    around it, over the whole of their axis. One that stays is remarked on, as a Scan that stays. Numeric effect: the recurrence is computed in fp32, whatever the element type.
   }];
   let statistics = [Statistic<"numRaised", "num-raised", "recurrences raised">];
 }

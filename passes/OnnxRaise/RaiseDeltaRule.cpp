@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/OnnxRaise/LoopToScan.h"
 #include "passes/OnnxRaise/Passes.h"
 #include "passes/OnnxRaise/Recurrence.h"
 
@@ -512,6 +513,14 @@ struct OnnxRaiseDeltaRulePass : kimi::impl::OnnxRaiseDeltaRuleBase<OnnxRaiseDelt
   void runOnOperation() override {
     Raiser raiser(getOperation());
     numRaised += raiser.forEachNode([&](NodeOp node) -> LogicalResult {
+      if (node.is("Loop")) {
+        NodeOp loop = node;
+        if (std::string why = loopToScan(raiser, loop, node); !why.empty()) {
+          loop.emitRemark() << "Loop '" << loop.getNodeName() << "' is not read as a Scan: " << why;
+          return failure();
+        }
+        raiser.rewriter.setInsertionPoint(node);
+      }
       if (!node.is("Scan") || !raiser.shapes.whyUnknown(node).empty() || !raiser.shape(node->getResult(0))) {
         return failure();
       }

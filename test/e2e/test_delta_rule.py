@@ -176,6 +176,45 @@ def test_scan_with_erase_and_write(tmp_path):
             np.testing.assert_allclose(got["present"], state, rtol=1e-4, atol=1e-4)
 
 
+def test_loop(tmp_path):
+    """Gated DeltaNet in a Loop that gathers the token of each run; time is the second axis."""
+    heads, dk, dv = 2, 16, 12
+    gather = lambda name, to: helper.make_node("Gather", [name, "i"], [to], axis=1)  # noqa: E731
+    scalar = lambda name, kind: helper.make_tensor_value_info(name, kind, [])  # noqa: E731
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["go_on"]), gather("q", "qt"), gather("k", "kt"), gather("v", "vt"),
+         gather("g", "gt"), gather("b", "bt"), helper.make_node("Exp", ["gt"], ["e"]),
+         helper.make_node("Unsqueeze", ["e", "both"], ["e4"]), helper.make_node("Mul", ["s", "e4"], ["faded"]),
+         helper.make_node("Unsqueeze", ["kt", "last"], ["k4"]), helper.make_node("Mul", ["k4", "faded"], ["ks"]),
+         helper.make_node("ReduceSum", ["ks", "next"], ["r"], keepdims=0), helper.make_node("Sub", ["vt", "r"], ["d"]),
+         helper.make_node("Unsqueeze", ["bt", "last"], ["b3"]), helper.make_node("Mul", ["b3", "d"], ["u"]),
+         helper.make_node("Unsqueeze", ["u", "next"], ["u4"]), helper.make_node("Mul", ["k4", "u4"], ["edit"]),
+         helper.make_node("Add", ["faded", "edit"], ["s1"]), helper.make_node("Unsqueeze", ["qt", "next"], ["q4"]),
+         helper.make_node("MatMul", ["q4", "s1"], ["o4"]), helper.make_node("Squeeze", ["o4", "next"], ["ot"])],
+        "step", [scalar("i", TensorProto.INT64), scalar("go", TensorProto.BOOL), info("s", ["batch", heads, dk, dv])],
+        [scalar("go_on", TensorProto.BOOL), info("s1", ["batch", heads, dk, dv]), info("ot", ["batch", heads, dv])])
+    integers = lambda name, *values: numpy_helper.from_array(np.array(values, np.int64), name)  # noqa: E731
+    weights = [integers("last", -1), integers("next", -2), integers("both", -1, -2),
+               numpy_helper.from_array(np.array(1, np.int64), "one"), numpy_helper.from_array(np.array(True), "true")]
+    nodes = [helper.make_node("Shape", ["q"], ["shape"]), helper.make_node("Gather", ["shape", "one"], ["count"]),
+             helper.make_node("Loop", ["count", "true", "past"], ["present", "o"], body=body)]
+    shapes = {"q": (dk,), "k": (dk,), "v": (dv,), "g": (), "b": ()}
+    save(tmp_path / "model.onnx", nodes,
+         [info("past", ["batch", heads, dk, dv])] + [info(name, ["batch", "time", heads, *rest]) for name, rest in shapes.items()],
+         [info("present", ["batch", heads, dk, dv]), info("o", ["time", "batch", heads, dv])], weights, opset=20)
+    call = compiled(tmp_path)
+    rng = np.random.default_rng(5)
+    for tokens in TOKENS:
+        x = kda_inputs(rng, heads, tokens, dk, dv, "random")
+        x["g"] = x["g"][..., :1]
+        past = rng.standard_normal((2, heads, dk, dv))
+        o, state = recurrence(x["q"], x["k"], x["v"], past, 1.0, x["g"], x["beta"], x["beta"])
+        feed = {"q": x["q"], "k": x["k"], "v": x["v"], "g": x["g"][..., 0], "b": x["beta"][..., 0]}
+        got = call(past=past, **{name: np.moveaxis(array, 2, 1) for name, array in feed.items()})
+        np.testing.assert_allclose(got["o"], o.transpose(2, 0, 1, 3), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(got["present"], state, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("taps,activation,bias", [(4, "silu", False), (3, "none", True), (1, "silu", True)])
 def test_causal_conv(tmp_path, taps, activation, bias):
     channels, rng = 7, np.random.default_rng(taps)
