@@ -97,7 +97,7 @@ std::string ScanRaiser::match() {
     return "its body holds what is no product, sum, exponential or move of axes: " + r.obstacle().str();
   }
   const Recurrence::Result *before = r.of(body.getArgument(0));
-  if (state->axes.size() != before->axes.size() || state->sum.size() != 2) {
+  if (!before || state->axes.size() != before->axes.size() || state->sum.size() != 2) {
     return "the new state is not what is kept of the old one plus what is written";
   }
   for (auto [x, y] : llvm::zip_equal(state->axes, before->axes)) {

@@ -338,8 +338,16 @@ std::optional<Recurrence::Result> Recurrence::read(NodeOp node) {
   if (type == "Transpose") {
     std::optional<SmallVector<int64_t>> perm = node.getInts("perm");
     Result result{{}, x->sum};
-    for (int64_t i = 0, rank = static_cast<int64_t>(x->axes.size()); i < rank; ++i) {
-      result.axes.push_back(x->axes[perm ? (*perm)[i] : rank - 1 - i]);
+    int64_t rank = static_cast<int64_t>(x->axes.size());
+    if (perm && static_cast<int64_t>(perm->size()) != rank) {
+      return std::nullopt;
+    }
+    for (int64_t i = 0; i < rank; ++i) {
+      int64_t from = perm ? (*perm)[i] : rank - 1 - i;
+      if (from < 0 || from >= rank) {
+        return std::nullopt;
+      }
+      result.axes.push_back(x->axes[from]);
     }
     return result;
   }

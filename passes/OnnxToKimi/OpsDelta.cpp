@@ -49,6 +49,13 @@ static FailureOr<LinearShape> linearShape(InferContext &c) {
   if (c.node.getInt("state_window", 0) != 0) {
     return c.fail("state_window (states to roll back to) is not supported");
   }
+  for (auto [index, heads] : {std::pair(0u, s.queryHeads), {2u, s.heads}}) {
+    std::optional<int64_t> width = c.shape(index)[2].getConstant();
+    if (width && *width % heads != 0) {
+      return c.fail((index == 0 ? "query has " : "value has ") + Twine(*width) + " channels, which " + Twine(heads) +
+                    " heads do not share evenly");
+    }
+  }
   s.batch = c.shape(0)[0];
   s.tokens = c.shape(0)[1];
   s.keySize = SymbolicDim::floorDiv(c.shape(0)[2], s.queryHeads);
@@ -80,6 +87,15 @@ static FailureOr<LinearShape> linearShape(InferContext &c) {
   }
   if (c.has(3) && c.in(3).rank() != 4) {
     return c.fail("past_state must be [batch, kv_num_heads, key channels, value channels]");
+  }
+  if (c.has(3)) {
+    SymbolicDim expected[] = {s.heads, s.keySize, s.valueSize};
+    for (auto [given, dim] : llvm::zip_equal(llvm::ArrayRef(c.shape(3)).drop_front(), expected)) {
+      if (given.isConstant() && dim.isConstant() && given != dim) {
+        return c.fail("past_state has an extent of " + given.str() + " where " + dim.str() +
+                      " is expected: [batch, kv_num_heads, key channels, value channels]");
+      }
+    }
   }
   for (unsigned gate : {4, 5}) {
     if (c.has(gate) && c.in(gate).rank() != 3) {
