@@ -72,6 +72,13 @@ RouterOp onnx::routerOfWeights(const Raiser &raiser, Value value) {
   return router && value == router.getWeights() ? router : RouterOp();
 }
 
+/// Whether the last axis of `value` runs over the experts that `router` chose: reshapes have not cut its rows
+/// elsewhere.
+static bool isOfChosen(const Raiser &raiser, Value value, RouterOp router) {
+  const auto *dims = value ? raiser.shape(value) : nullptr;
+  return dims && !dims->empty() && dims->back().is(static_cast<int64_t>(router.getTop()));
+}
+
 //===----------------------------------------------------------------------===//
 // All stacked experts, and a mask
 //===----------------------------------------------------------------------===//
@@ -126,7 +133,11 @@ static RouterOp routerOfMask(const Raiser &raiser, Value value) {
   const auto *dense = raiser.shape(scatter.getResult(0));
   RouterOp router = routerOfIndices(raiser, scatter.getInput(1));
   bool isLast = (axis == -1 || axis == rank - 1) && dense && dense->back() == dims->front();
-  return isLast && router && routerOfWeights(raiser, scatter.getInput(2)) == router ? router : RouterOp();
+  return isLast && router && isOfChosen(raiser, scatter.getInput(1), router) &&
+                 isOfChosen(raiser, scatter.getInput(2), router) &&
+                 routerOfWeights(raiser, scatter.getInput(2)) == router
+             ? router
+             : RouterOp();
 }
 
 LogicalResult onnx::matchMasked(Raiser &raiser, NodeOp root, Experts &experts) {
@@ -234,7 +245,10 @@ LogicalResult onnx::matchGathered(Raiser &raiser, NodeOp root, Experts &experts)
       continue;
     }
     int64_t top = router.getTop();
-    Operation *glu = peelViews(raiser, hidden).getDefiningOp();
+    const auto *column = raiser.shape(mul.getInput(side));
+    bool isColumn = column && column->back().is(1) &&
+                    (column->size() == 2 || (column->size() > 2 && (*column)[column->size() - 2].is(top)));
+    Operation *glu = isColumn ? peelViews(raiser, hidden).getDefiningOp() : nullptr;
     if (!(*dims)[dims->size() - 2].is(top) || !gluOperands(glu, gate, up)) {
       return raiser.rewriter.notifyMatchFailure(root, "gathered experts whose activation is no gated unit");
     }
@@ -291,7 +305,8 @@ static Term termWeight(const Raiser &raiser, Value value) {
     RouterOp router = routerOfWeights(raiser, weights);
     NodeOp equal = raiser.node(peelCasts(raiser, condition), "Equal");
     auto compared = router && equal ? raiser.withScalar(equal) : std::nullopt;
-    if (compared && routerOfIndices(raiser, compared->first) == router) {
+    if (compared && routerOfIndices(raiser, compared->first) == router && isOfChosen(raiser, weights, router) &&
+        isOfChosen(raiser, compared->first, router)) {
       term = {router, static_cast<int64_t>(compared->second), Value()};
     }
   };

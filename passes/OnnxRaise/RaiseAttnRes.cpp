@@ -160,6 +160,12 @@ LogicalResult raise(Raiser &raiser, NodeOp root) {
     int64_t along = softmax.getInt("axis", -1), last = scores ? static_cast<int64_t>(scores->size()) - 1 : 0;
     along += along < 0 ? last + 1 : 0;
     bool isStack = scores && along == axis && (last == axis || (last == axis + 1 && scores->back().is(1)));
+    // Reshapes on the way keep every score with its row.
+    const auto *stack = raiser.shape(mix.stack);
+    const auto *shares = raiser.shape(mul.getInput(1 - side));
+    isStack = isStack && stack && shares && shares->size() == stack->size() && shares->back().is(1) &&
+              ArrayRef(*shares).drop_back() == ArrayRef(*stack).drop_back() &&
+              ArrayRef(*scores).take_front(rank - 1) == ArrayRef(*stack).drop_back();
     if (!isStack || !takeScores(raiser, peelReshapes(raiser, softmax.getInput(0)), mix) || mix.vectors.empty()) {
       continue;
     }

@@ -175,7 +175,7 @@ LogicalResult build(Raiser &raiser, NodeOp root, Gate &gate) {
   for (int64_t extent : tail) {
     wanted *= extent;
   }
-  bool flatBias = gate.split && biasShape && biasShape->size() == 1;
+  bool flatBias = gate.split && biasShape && !biasShape->empty() && biasShape->back() == count;
   bool fitting = biasShape && count == wanted && (flatBias || biasShape->back() == tail.back());
   if (!fitting || raiser.shapes.of(gate.z).elementType != raiser.shapes.of(root.getResult(0)).elementType) {
     return rewriter.notifyMatchFailure(root, "the bias has not one value for each head and channel");

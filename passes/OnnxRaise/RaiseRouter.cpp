@@ -107,7 +107,7 @@ void takeScaling(const Raiser &raiser, Router &router) {
   }
   NodeOp mul = raiser.onlyUser(router.weights);
   auto scaled = mul && mul.is("Mul") ? raiser.withScalar(mul) : std::nullopt;
-  if (scaled && scaled->first == router.weights) {
+  if (scaled && scaled->first == router.weights && raiser.sameShape(mul.getResult(0), router.weights)) {
     router.scale = scaled->second;
     router.weights = mul.getResult(0);
   }
