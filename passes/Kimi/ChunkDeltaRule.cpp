@@ -391,7 +391,7 @@ private:
     SmallVector<Value> results = loops(
         "scan", inputs, {starts, type(all), last}, {batch, heads, width},
         [&](OpBuilder &nb, Location l, ValueRange args, ValueRange at) {
-          Value zero = index(nb, 0), one = index(nb, 1), rows = index(nb, chunk), column = at[2];
+          Value zero = index(nb, 0), rows = index(nb, chunk), column = at[2];
           Value channels = memref::DimOp::create(nb, l, args[1], 4), count = memref::DimOp::create(nb, l, args[0], 2);
           Value lastRow = index(nb, chunk - 1), final = args[outputs + 2];
           auto load = [&](Value buffer, ValueRange position) -> Value {
