@@ -143,6 +143,19 @@ LayoutAttr kimi::tile::bestBlockedLayout(MLIRContext *context, ArrayRef<int64_t>
   return best;
 }
 
+LayoutAttr kimi::tile::columnLayout(MLIRContext *context, int64_t rows, int64_t columns, int64_t warps) {
+  int64_t vector = columns % 2 == 0 && columns >= 64 * warps ? 2 : 1;
+  int64_t lanes = std::gcd<int64_t>(32, columns / vector), ofWarps = columns / (vector * lanes);
+  int64_t used = std::gcd(warps, ofWarps);
+  return makeLayout(context, {{vector, 1, 1}, {rows, 1, 0}, {ofWarps / used, vector * lanes * used, 1}},
+                    {{lanes, vector, 1}, {32 / lanes, 0, 0}}, {{used, vector * lanes, 1}, {warps / used, 0, 0}});
+}
+
+bool kimi::tile::holdsColumns(LayoutAttr layout) {
+  auto runsAlongColumn = [](const LayoutMode &mode) { return mode.stride != 0 && mode.dim == 0; };
+  return llvm::none_of(layout.getLanes(), runsAlongColumn) && llvm::none_of(layout.getWarps(), runsAlongColumn);
+}
+
 LayoutAttr kimi::tile::simtAccumulatorLayout(MLIRContext *context, int64_t rows, int64_t columns, int64_t warps,
                                              bool transposed, bool rowsOnly) {
   // A warp is 4 x 8 lanes, or wider where there are few rows or columns.

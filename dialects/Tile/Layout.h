@@ -78,6 +78,13 @@ LayoutAttr bestBlockedLayout(mlir::MLIRContext *context, llvm::ArrayRef<int64_t>
 LayoutAttr simtAccumulatorLayout(mlir::MLIRContext *context, int64_t rows, int64_t columns, int64_t warps,
                                  bool transposed, bool rowsOnly = false);
 
+/// Threads hold whole columns of a rows x columns tile, two side by side where there are enough; threads too many
+/// replicate.
+LayoutAttr columnLayout(mlir::MLIRContext *context, int64_t rows, int64_t columns, int64_t warps);
+
+/// Whether threads hold whole columns of a tile of rank 2 under `layout`.
+bool holdsColumns(LayoutAttr layout);
+
 /// Which register holds an offset from a thread's first element.
 class RegisterTable {
 public:

@@ -8,6 +8,7 @@
 #define KIMI_DIALECTS_TILE_TILEDIALECT
 
 include "dialects/Tile/TileAsyncOps.td"
+include "dialects/Tile/TileColumnOps.td"
 include "dialects/Tile/TileBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/OpAsmInterface.td"

@@ -389,3 +389,34 @@ std::vector<AttentionChoice> kimi::chooseAttentionTiles(const GpuArch &arch, con
   choices.push_back({*usual, std::nullopt, 0});
   return choices;
 }
+
+std::optional<DeltaRuleTile> kimi::chooseDeltaRuleTile(const GpuArch &arch, const DeltaRuleShape &shape) {
+  constexpr int64_t stagingPerWarp = 2048, reserved = 4096, threads = 256, mostStateRegisters = 64;
+  DeltaRuleTile tile;
+  // fp32 is multiplied by ordinary units: what a chunk adds to the work counts more.
+  tile.chunk = shape.elementSize == 4 ? 32 : 64;
+  tile.threads = threads;
+  // A thread has a column; those of narrow heads are held more than once.
+  tile.prepareThreads = std::clamp<int64_t>((std::max(shape.depth, shape.width) + 31) / 32 * 32, 128, 256);
+  int64_t square = tile.chunk * tile.chunk, rows = tile.chunk * shape.depth * shape.elementSize;
+  int64_t ofPrepare = 6 * rows + tile.prepareThreads / 32 * stagingPerWarp + reserved;
+  if (ofPrepare > arch.sharedPerBlock) {
+    return std::nullopt;
+  }
+  tile.prepareBlocks = arch.blocksPerSm(tile.prepareThreads, ofPrepare, /*accumulators=*/128);
+  for (int64_t stages : {2, 1}) {
+    for (int64_t columns : {128, 64, 32, 16}) {
+      if (shape.depth * columns > mostStateRegisters * threads || (columns > 16 && columns / 2 >= shape.width)) {
+        continue;
+      }
+      int64_t ofStage = 3 * rows + square * shape.elementSize + tile.chunk * columns * shape.elementSize + 4 * shape.depth;
+      int64_t ofState = (shape.depth + tile.chunk) * columns * shape.elementSize;
+      if (stages * ofStage + ofState + threads / 32 * stagingPerWarp + reserved <= arch.sharedPerBlock) {
+        tile.columns = columns;
+        tile.stages = stages;
+        return tile;
+      }
+    }
+  }
+  return std::nullopt;
+}

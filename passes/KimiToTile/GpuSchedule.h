@@ -114,6 +114,25 @@ constexpr int64_t kAttentionRows = 128;
 /// chooseAttentionTile has none.
 std::vector<AttentionChoice> chooseAttentionTiles(const GpuArch &arch, const AttentionShape &shape);
 
+/// Facts about a delta rule that decide its tiles.
+struct DeltaRuleShape {
+  int64_t depth, width; // channels of keys, of values
+  int64_t elementSize;  // of what is multiplied
+};
+
+/// What the blocks of a delta rule compute.
+struct DeltaRuleTile {
+  int64_t chunk;          // tokens that are computed together
+  int64_t columns;        // value channels of a block that holds a state
+  int64_t stages;         // chunks that are fetched ahead, and the one that is computed
+  int64_t threads;        // of a block that holds a state
+  int64_t prepareThreads; // of a block that prepares a chunk
+  int64_t prepareBlocks;  // of those on a multiprocessor
+};
+
+/// nullopt: the channels do not fit a block.
+std::optional<DeltaRuleTile> chooseDeltaRuleTile(const GpuArch &arch, const DeltaRuleShape &shape);
+
 } // namespace kimi
 
 #endif // KIMI_PASSES_KIMITOTILE_GPUSCHEDULE_H

@@ -49,12 +49,13 @@ struct HostContext {
 };
 
 /// Schedules the ops of type `Op` of each host function of `module`: `whyNot(op)` tells why one is left to the
-/// reference lowering (a remark repeats it) or is empty, `schedule(context, op)` writes the kernels of the others,
+/// passes that follow (a remark repeats it, and says what `otherwise` does) or is empty, `schedule(context, op)` writes the kernels of the others,
 /// which `scheduled` counts. Failure: as soon as `schedule` fails.
 template <typename Op>
 mlir::LogicalResult scheduleEach(mlir::ModuleOp module, llvm::function_ref<std::string(Op)> whyNot,
                                  llvm::function_ref<mlir::LogicalResult(HostContext &, Op)> schedule,
-                                 mlir::Pass::Statistic &scheduled) {
+                                 mlir::Pass::Statistic &scheduled,
+                                 llvm::StringRef otherwise = "is computed by the reference lowering") {
   KernelPool pool(module);
   for (auto func : module.getOps<mlir::func::FuncOp>()) {
     llvm::SmallVector<Op> ops;
@@ -66,7 +67,7 @@ mlir::LogicalResult scheduleEach(mlir::ModuleOp module, llvm::function_ref<std::
     for (Op op : ops) {
       std::string obstacle = whyNot(op);
       if (!obstacle.empty()) {
-        op.emitRemark() << "is computed by the reference lowering: " << obstacle;
+        op.emitRemark() << otherwise << ": " << obstacle;
         continue;
       }
       if (mlir::failed(schedule(context, op))) {

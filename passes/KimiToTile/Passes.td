@@ -152,6 +152,39 @@ def KimiScheduleLinearGpu : Pass<"kimi-schedule-linear-gpu", "mlir::ModuleOp"> {
                            "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
 }
 
+def KimiScheduleDeltaRuleGpu : Pass<"kimi-schedule-delta-rule-gpu", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.delta_rule for a GPU";
+  let description = [{
+    More than 16 tokens are computed in chunks, in the chunkwise WY form (DeltaRuleGpuKernel.h gives the formulas). A
+    first launch, a block a chunk and head, computes what does not depend on the state (`_prepare`): running sums of the
+    gates, products of the chunk's keys and queries with their decays, the triangular system. A second one (`_chunks`),
+    a block a head and up to 128 value channels, takes the state, in registers, from chunk to chunk: four products each.
+    Up to 16 tokens are taken one by one (`_tokens`), the state in registers as well; the first launch is empty then.
+
+    All rules but those with `normalize`: with a decay of a head, of a channel or none, beta, or vectors of erase and
+    write, or none. Gates are not bounded: every exponential is of a difference that is at most 0.
+
+    Left to kimi-schedule-delta-rule, with a remark: `normalize`, several queries of one state, dynamic channels, channels that are
+    no multiples of 16 or do not fit a block, element types other than f32, bf16 and f16.
+
+    Before: `%o, %s1 = kimi.delta_rule %q, %k, %v decay %g : .. beta %b : .. initial %s0 : .. scale 0.1 : ..`
+    After:
+    ```mlir
+    %u, %qe, %ke, %p, %w, %e = kimi.dispatch [@delta_rule_h96_d128x128_channel_beta_prepare] grid(...) ins(%q, %k, %v, %g, %b : ...)
+    %o, %s1 = kimi.dispatch [@.._tokens, @.._chunks] grid(...) ins(%q, %k, %v, %g, %b, %s0, %u, %qe, %ke, %p, %w, %e : ...)
+    ```
+
+    Numeric effect: reassociates sums over tokens; with 16-bit operands the factors of products are rounded to them, sums
+    and the state stay fp32. Log-decays below -100 a token count as -100.
+  }];
+  let options = [Option<"archName", "arch", "std::string", "\"90\"", "compute capability times ten; 90a: with wgmma">,
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "0", "SMs of the device; 0: the usual number">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "delta rules that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::math::MathDialect", "mlir::scf::SCFDialect", "mlir::arith::ArithDialect",
+                           "mlir::tensor::TensorDialect"];
+}
+
 def KimiScheduleAttentionGpu : Pass<"kimi-schedule-attention-gpu", "mlir::ModuleOp"> {
   let summary = "make tile kernels of kimi.attention for a GPU";
   let description = [{

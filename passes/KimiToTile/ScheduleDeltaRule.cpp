@@ -12,8 +12,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "passes/KimiToTile/AttentionProblem.h"
-#include "passes/KimiToTile/HostViews.h"
+#include "passes/KimiToTile/DeltaRuleProblem.h"
 #include "passes/KimiToTile/Passes.h"
 #include "passes/KimiToTile/TileBuilder.h"
 
@@ -30,33 +29,12 @@ constexpr int64_t kThreads = 128, kStages = 3, kMaxKeyChannels = 256, kMaxGroup 
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// The state that `op` reads at first and alone replaces, in place; null where its states are tensors.
-struct OwnState {
-  StateReadOp read;
-  StateWriteOp write;
-
-  explicit OwnState(DeltaRuleOp op) {
-    auto from = op.getInitial() ? op.getInitial().getDefiningOp<StateReadOp>() : StateReadOp();
-    if (!from || !from.getResult().hasOneUse() || !op.getState().hasOneUse() || from->getBlock() != op->getBlock()) {
-      return;
-    }
-    auto to = dyn_cast<StateWriteOp>(*op.getState().getUsers().begin());
-    bool alone = to && to.getState() == from.getState() &&
-                 llvm::all_of(from.getState().getUsers(), [&](Operation *user) { return user == from || user == to; });
-    if (alone) {
-      read = from;
-      write = to;
-    }
-  }
-  explicit operator bool() const { return write != nullptr; }
-};
-
 /// Writes the kernel. Block (n, b * H + h) keeps value columns [n * width, ..) of one state, transposed: a row is a
 /// value column, so that keys, queries and gates of a channel are rows that are broadcast.
 class DeltaKernel {
 public:
-  DeltaKernel(HostContext &context, DeltaRuleOp op, OwnState own, bool gpu, bool tokensFirst)
-      : context(context), op(op), own(own), tokensFirst(tokensFirst), writer(context, op), t(writer), b(writer.body()),
+  DeltaKernel(HostContext &context, DeltaRuleProblem &p, bool gpu)
+      : context(context), op(p.op), p(p), tokensFirst(p.tokensFirst()), writer(context, op), t(writer), b(writer.body()),
         loc(writer.loc()), gpu(gpu) {
     depth = typeOf(op.getK()).getDimSize(3);
     int64_t channels = typeOf(op.getV()).getDimSize(3);
@@ -79,27 +57,16 @@ public:
         return failure();
       }
     }
-    if (op.getInitial() && !own && !(initial = writer.input(op.getInitial()))) {
+    if (op.getInitial() && !p.write && !(initial = writer.input(op.getInitial()))) {
       writer.abandon();
       return failure();
     }
-    SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getResult());
-    SymbolicDim batch = sizes[0];
-    if (own) {
-      initial = final = writer.state(own.write.getState(), batch);
+    SymbolicDim batch = context.scalars.shape(op.getResult())[0];
+    if (p.write) {
+      initial = final = writer.state(p.write.getState(), batch);
     }
-    if (tokensFirst) {
-      std::swap(sizes[1], sizes[2]);
-    }
-    auto stored = [](RankedTensorType type, bool swapped) {
-      SmallVector<int64_t> shape(type.getShape());
-      if (swapped) {
-        std::swap(shape[1], shape[2]);
-      }
-      return RankedTensorType::get(shape, type.getElementType());
-    };
-    out = writer.result(stored(typeOf(op.getResult()), tokensFirst), sizes);
-    if (!own && !op.getState().use_empty()) {
+    out = p.addResult(context, writer);
+    if (!p.write && !op.getState().use_empty()) {
       final = writer.result(typeOf(op.getState()), context.scalars.shape(op.getState()));
     }
     emit();
@@ -301,7 +268,7 @@ private:
 
   HostContext &context;
   DeltaRuleOp op;
-  OwnState own;
+  const DeltaRuleProblem &p;
   bool tokensFirst;
   KernelWriter writer;
   TileBuilder t;
@@ -354,41 +321,12 @@ struct KimiScheduleDeltaRule : kimi::impl::KimiScheduleDeltaRuleBase<KimiSchedul
   }
 
   LogicalResult schedule(HostContext &context, DeltaRuleOp op) {
-    for (OpOperand &operand : op->getOpOperands()) {
-      if (failed(context.layouts.of(operand.get()))) { // a reshape of memory with gaps
-        operand.set(copyBefore(context, op, operand.get()));
-      }
-    }
-    OwnState own(op);
-    SmallVector<Operation *> casts;
-    linalg::TransposeOp transpose = tokensFirstUse(op.getResult(), casts);
-    FailureOr<DispatchOp> dispatch = DeltaKernel(context, op, own, gpu, transpose != nullptr).build();
+    DeltaRuleProblem p(context, op);
+    FailureOr<DispatchOp> dispatch = DeltaKernel(context, p, gpu).build();
     if (failed(dispatch)) {
       return failure();
     }
-    // What is erased goes from the last to the first.
-    if (own) {
-      context.dead.push_back(own.read);
-    }
-    if (dispatch->getNumResults() == 2) {
-      op.getState().replaceAllUsesWith(dispatch->getResult(1));
-    }
-    context.dead.push_back(op);
-    if (own) {
-      context.dead.push_back(own.write);
-    }
-    if (transpose) {
-      context.dead.append(casts);
-      OpBuilder b(op);
-      Value result = dispatch->getResult(0);
-      Type expected = transpose->getResult(0).getType();
-      if (result.getType() != expected) {
-        result = tensor::CastOp::create(b, op.getLoc(), expected, result);
-      }
-      context.replace(transpose, result);
-    } else {
-      op.getResult().replaceAllUsesWith(dispatch->getResult(0));
-    }
+    p.replace(context, *dispatch);
     return success();
   }
 };

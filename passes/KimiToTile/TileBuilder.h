@@ -74,6 +74,14 @@ public:
   void reduce(tile::ReduceKind kind, mlir::Value input, mlir::Value out, bool accumulate = false, uint64_t axis = 1) {
     tile::ReduceOp::create(b, loc, kind, input, out, axis, accumulate);
   }
+  /// out[i] = in[0] + .. + in[i], row by row.
+  void scan(mlir::Value input, mlir::Value out) { tile::ScanOp::create(b, loc, input, out); }
+  /// Of each block of rows, row `row` for all.
+  void pickRows(mlir::Value input, mlir::Value out, int64_t block, int64_t row) {
+    tile::PickRowsOp::create(b, loc, input, out, block, row);
+  }
+  /// x <- (I + L)^-1 x, L below the diagonal of a.
+  void solve(mlir::Value a, mlir::Value x) { tile::SolveOp::create(b, loc, a, x); }
 
 private:
   mlir::OpBuilder &b;

@@ -50,6 +50,7 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   if (!options.gpuSchedules.empty()) {
     std::string arch = "{arch=" + options.gpuSchedules + "}";
     schedules = "kimi-schedule-linear-gpu" + arch + ",kimi-schedule-attention-gpu" + arch +
+                ",kimi-schedule-delta-rule-gpu" + arch +
                 ",kimi-schedule-delta-rule{gpu=true},kimi-schedule-greedy-token,";
   } else if (!options.cuda) {
     schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) +

@@ -74,7 +74,8 @@ struct TileToVector : kimi::impl::TileToVectorBase<TileToVector> {
 
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {
-      if (isa<tile::AllocOp, tile::LoadOp, tile::StoreOp, tile::FillOp, tile::MapOp, tile::ReduceOp, tile::MmaOp>(op)) {
+      if (isa<tile::AllocOp, tile::LoadOp, tile::StoreOp, tile::FillOp, tile::MapOp, tile::ReduceOp, tile::ScanOp,
+              tile::PickRowsOp, tile::SolveOp, tile::MmaOp>(op)) {
         ops.push_back(op);
       }
     });
@@ -92,6 +93,9 @@ struct TileToVector : kimi::impl::TileToVectorBase<TileToVector> {
           .Case([&](tile::FillOp fill) { lowerFill(e, fill); })
           .Case([&](tile::MapOp map) { lowerMap(e, map); })
           .Case([&](tile::ReduceOp reduce) { lowerReduce(e, reduce); })
+          .Case([&](tile::ScanOp scan) { lowerScan(e, scan); })
+          .Case([&](tile::PickRowsOp pick) { lowerPickRows(e, pick); })
+          .Case([&](tile::SolveOp solve) { lowerSolve(e, solve); })
           .Case([&](tile::MmaOp mma) { lowerMma(e, mma, [&](int64_t count) { return pack(mma.getLoc(), count); }); });
       op->erase();
     }

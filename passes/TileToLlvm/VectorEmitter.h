@@ -86,6 +86,9 @@ void lowerStore(VectorEmitter &e, tile::StoreOp op);
 void lowerFill(VectorEmitter &e, tile::FillOp op);
 void lowerMap(VectorEmitter &e, tile::MapOp op);
 void lowerReduce(VectorEmitter &e, tile::ReduceOp op);
+void lowerScan(VectorEmitter &e, tile::ScanOp op);
+void lowerPickRows(VectorEmitter &e, tile::PickRowsOp op);
+void lowerSolve(VectorEmitter &e, tile::SolveOp op);
 /// `pack` is called for a buffer of so many f32, 64-byte aligned, that lives as long as the kernel.
 void lowerMma(VectorEmitter &e, tile::MmaOp op, llvm::function_ref<mlir::Value(int64_t)> pack);
 /// A loop over the loads and the computation, which are lowered on their own; erases `op`.

@@ -103,6 +103,17 @@ private:
         }
       }
     });
+    kernel.walk([&](Operation *op) {
+      if (isa<tile::ScanOp, tile::PickRowsOp, tile::SolveOp>(op)) {
+        for (Value operand : op->getOperands()) {
+          bool isMatrix = isa<tile::SolveOp>(op) && operand == cast<tile::SolveOp>(op).getA();
+          if (fragmentOf(operand) && !isMatrix) {
+            ArrayRef<int64_t> shape = shapeOf(operand);
+            give(fragmentOf(operand), tile::columnLayout(kernel.getContext(), shape[0], shape[1], warps));
+          }
+        }
+      }
+    });
     kernel.walk([&](tile::MmaOp mma) {
       tile::AllocOp acc = fragmentOf(mma.getAcc());
       if (!acc || acc.getLayoutAttr()) {

@@ -91,6 +91,9 @@ LogicalResult BlockLowering::lowerOp(Operation *op) {
       .Case([&](tile::FillOp fill) { return lowerFill(fill); })
       .Case([&](tile::MapOp map) { return lowerMap(map); })
       .Case([&](tile::ReduceOp reduce) { return lowerReduce(reduce); })
+      .Case([&](tile::ScanOp scan) { return lowerScan(scan); })
+      .Case([&](tile::PickRowsOp pick) { return lowerPickRows(pick); })
+      .Case([&](tile::SolveOp solve) { return lowerSolve(solve); })
       .Case([&](tile::MmaOp mma) { return lowerMma(mma); })
       .Default([&](Operation *other) -> LogicalResult {
         if (hopper::AsyncLowering::handles(other)) {

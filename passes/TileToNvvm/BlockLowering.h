@@ -121,6 +121,10 @@ private:
   void reduceWarps(tile::ReduceKind kind, tile::LayoutAttr result, llvm::ArrayRef<int64_t> shape,
                    llvm::ArrayRef<tile::LayoutMode> warps, llvm::function_ref<bool(const tile::LayoutMode &)> reduced,
                    Values &values);
+  // Rows that depend on rows before them (LowerColumns.cpp)
+  mlir::LogicalResult lowerScan(tile::ScanOp op);
+  mlir::LogicalResult lowerPickRows(tile::PickRowsOp op);
+  mlir::LogicalResult lowerSolve(tile::SolveOp op);
   mlir::LogicalResult lowerPipeline(tile::PipelineOp op);
   /// A load of a pipeline: by cp.async where that can do it.
   mlir::LogicalResult lowerAsyncLoad(tile::LoadOp op);

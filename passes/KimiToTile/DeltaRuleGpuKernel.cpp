@@ -1,0 +1,169 @@
+//===- DeltaRuleGpuKernel.cpp - tile kernels of a delta rule for GPUs
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/KimiToTile/DeltaRuleGpuKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/Kimi/Reference.h"
+
+using namespace mlir;
+using namespace kimi;
+
+static Type elementOf(Value value) { return cast<ShapedType>(value.getType()).getElementType(); }
+
+std::string kimi::deltaRuleStem(DeltaRuleOp op) {
+  auto type = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  std::string stem = "delta_rule_h" + std::to_string(op.getStateHeads()) + "_d" +
+                     std::to_string(type(op.getK()).getDimSize(3)) + "x" + std::to_string(type(op.getV()).getDimSize(3));
+  if (op.getDecay()) {
+    stem += type(op.getDecay()).getRank() == 4 ? "_channel" : "_head";
+  }
+  stem += op.getBeta() ? "_beta" : op.getErase() ? "_erase" : "";
+  return stem + (op.getWrite() ? "_write" : "");
+}
+
+DeltaRuleGpuKernel::DeltaRuleGpuKernel(HostContext &context, const DeltaRuleProblem &problem, const DeltaRuleTile &tile,
+                                       DeltaRulePart part, const DeltaRuleChunks *chunks)
+    : context(context), p(problem), op(problem.op), s(tile), part(part), chunks(chunks), writer(context, op), t(writer), b(writer.body()),
+      loc(writer.loc()), depth(cast<RankedTensorType>(op.getK().getType()).getDimSize(3)),
+      width(cast<RankedTensorType>(op.getV().getType()).getDimSize(3)), heads(op.getStateHeads()),
+      scale(op.getScale().convertToFloat()), erases(op.erases()) {
+  int64_t threads = part == DeltaRulePart::prepare ? s.prepareThreads : s.threads;
+  writer.setThreads(threads, part == DeltaRulePart::prepare ? s.prepareBlocks : 1);
+}
+
+FailureOr<KernelWriter::Variant> DeltaRuleGpuKernel::build(const std::string &stem, const SymbolicDim &guard,
+                                                           const SymbolicDim &used) {
+  if (!importArguments(used)) {
+    writer.abandon();
+    return failure();
+  }
+  place();
+  SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getQ());
+  SymbolicDim rows = sizes[0] * heads, y((width + s.columns - 1) / s.columns);
+  switch (part) {
+  case DeltaRulePart::prepare:
+    prepare();
+    y = SymbolicDim::ceilDiv(sizes[2], s.chunk) * used;
+    break;
+  case DeltaRulePart::chunks:
+    runChunks();
+    break;
+  case DeltaRulePart::tokens:
+    runTokens();
+    break;
+  }
+  return KernelWriter::Variant{writer.finish(stem), guard, rows, y};
+}
+
+bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
+  zero = writer.constant(0);
+  auto take = [&](Value tensor) { return tensor ? writer.input(tensor) : Value(); };
+  q = take(op.getQ());
+  k = take(op.getK());
+  v = take(op.getV());
+  decay = take(op.getDecay());
+  beta = take(op.getBeta());
+  erase = take(op.getErase());
+  write = take(op.getWrite());
+  bool complete = q && k && v && !decay == !op.getDecay() && !beta == !op.getBeta() && !erase == !op.getErase() &&
+                  !write == !op.getWrite();
+  operand = elementOf(q);
+  for (Value value : {k, v}) {
+    if (value && elementOf(value) != operand) {
+      operand = b.getF32Type();
+    }
+  }
+  SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getQ());
+  auto extent = [](const SymbolicDim &dim) { return dim.getConstant().value_or(ShapedType::kDynamic); };
+  auto result = [&](Type element, ArrayRef<SymbolicDim> shape) {
+    SmallVector<int64_t> extents;
+    for (const SymbolicDim &dim : shape) {
+      extents.push_back(extent(dim));
+    }
+    return writer.result(RankedTensorType::get(extents, element), shape);
+  };
+  if (part == DeltaRulePart::prepare) {
+    SymbolicDim count = SymbolicDim::ceilDiv(sizes[2], s.chunk) * used, padded = count * s.chunk, all(heads);
+    writes = result(operand, {sizes[0], all, padded, SymbolicDim(width)});
+    queries = result(operand, {sizes[0], all, padded, SymbolicDim(depth)});
+    keys = result(operand, {sizes[0], all, SymbolicDim(depth), padded});
+    pairs = result(operand, {sizes[0], all, padded, SymbolicDim(s.chunk)});
+    reads = erases ? result(operand, {sizes[0], all, padded, SymbolicDim(depth)}) : Value();
+    ends = decay ? result(b.getF32Type(), {sizes[0], all, count, SymbolicDim(depth)}) : Value();
+    return complete;
+  }
+  if (p.write) {
+    initial = state = writer.state(p.write.getState(), sizes[0]);
+  } else {
+    initial = take(op.getInitial());
+    complete &= !initial == !op.getInitial();
+  }
+  if (chunks) {
+    writes = take(chunks->writes);
+    queries = take(chunks->queries);
+    keys = take(chunks->keys);
+    pairs = take(chunks->pairs);
+    reads = take(chunks->reads);
+    ends = take(chunks->ends);
+  }
+  out = p.addResult(context, writer);
+  if (!p.write && !op.getState().use_empty()) {
+    state = writer.result(cast<RankedTensorType>(op.getState().getType()), context.scalars.shape(op.getState()));
+  }
+  return complete;
+}
+
+/// Which head, and which rows or columns of it, this block computes.
+void DeltaRuleGpuKernel::place() {
+  Value x = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(0));
+  Value y = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(1));
+  Value all = writer.constant(heads);
+  head = remainder(x, all);
+  batchIndex = divide(x, all);
+  if (part == DeltaRulePart::prepare) {
+    first = mulIndex(y, writer.constant(s.chunk));
+    firstColumn = zero;
+  } else {
+    firstColumn = mulIndex(y, writer.constant(s.columns));
+  }
+}
+
+Value DeltaRuleGpuKernel::headOf(Value buffer) {
+  int64_t own = cast<MemRefType>(buffer.getType()).getDimSize(1);
+  return own == heads ? head : divide(head, writer.constant(heads / own));
+}
+
+void DeltaRuleGpuKernel::loadRows(Value tile, Value buffer, Value row, Value column) {
+  if (cast<MemRefType>(buffer.getType()).getRank() == 3) { // one number a token: the other dim of the tile has extent 1
+    bool isRow = cast<MemRefType>(tile.getType()).getDimSize(1) == 1;
+    t.load(tile, buffer, {batchIndex, headOf(buffer), row}, isRow ? ArrayRef<int64_t>{2, 1} : ArrayRef<int64_t>{1, 2});
+    return;
+  }
+  t.load(tile, buffer, {batchIndex, headOf(buffer), row, column}, {2, 3});
+}
+
+void DeltaRuleGpuKernel::storeResult(Value tile, Value row) {
+  if (p.tokensFirst()) {
+    t.store(tile, out, {batchIndex, row, head, firstColumn}, {1, 3});
+  } else {
+    t.store(tile, out, {batchIndex, head, row, firstColumn}, {2, 3});
+  }
+}
+
+Value DeltaRuleGpuKernel::castTo(Value x, Type type) { return castFloat(b, loc, x, type); }
+
+/// e^x; where results are rounded to 16 bits, by the fast power of two.
+Value DeltaRuleGpuKernel::exponential(Value x) {
+  if (operand.isF32()) {
+    return math::ExpOp::create(b, loc, x);
+  }
+  constexpr float log2e = 1.44269504088896340736f;
+  return math::Exp2Op::create(b, loc, mul(x, t.number(log2e)), arith::FastMathFlags::afn);
+}

@@ -1,0 +1,71 @@
+//===- DeltaRuleProblem.cpp - a delta rule and what its kernel does beside it
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/KimiToTile/DeltaRuleProblem.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/KimiToTile/AttentionProblem.h"
+#include "passes/KimiToTile/HostViews.h"
+
+using namespace mlir;
+using namespace kimi;
+
+DeltaRuleProblem::DeltaRuleProblem(HostContext &context, DeltaRuleOp op) : op(op) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (failed(context.layouts.of(operand.get()))) { // a reshape of memory with gaps
+      operand.set(copyBefore(context, op, operand.get()));
+    }
+  }
+  transpose = tokensFirstUse(op.getResult(), casts);
+  auto from = op.getInitial() ? op.getInitial().getDefiningOp<StateReadOp>() : StateReadOp();
+  if (!from || !from.getResult().hasOneUse() || !op.getState().hasOneUse() || from->getBlock() != op->getBlock()) {
+    return;
+  }
+  auto to = dyn_cast<StateWriteOp>(*op.getState().getUsers().begin());
+  bool alone = to && to.getState() == from.getState() &&
+               llvm::all_of(from.getState().getUsers(), [&](Operation *user) { return user == from || user == to; });
+  if (alone) {
+    read = from;
+    write = to;
+  }
+}
+
+Value DeltaRuleProblem::addResult(HostContext &context, KernelWriter &writer) const {
+  SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getResult());
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  SmallVector<int64_t> shape(type.getShape());
+  if (tokensFirst()) {
+    std::swap(sizes[1], sizes[2]);
+    std::swap(shape[1], shape[2]);
+  }
+  return writer.result(RankedTensorType::get(shape, type.getElementType()), sizes);
+}
+
+void DeltaRuleProblem::replace(HostContext &context, DispatchOp dispatch) {
+  // What is erased goes from the last to the first.
+  if (read) {
+    context.dead.push_back(read);
+  }
+  if (dispatch->getNumResults() == 2) {
+    op.getState().replaceAllUsesWith(dispatch->getResult(1));
+  }
+  context.dead.push_back(op);
+  if (write) {
+    context.dead.push_back(write);
+  }
+  if (!transpose) {
+    op.getResult().replaceAllUsesWith(dispatch->getResult(0));
+    return;
+  }
+  context.dead.append(casts);
+  OpBuilder b(op);
+  Value result = dispatch->getResult(0);
+  Type expected = transpose->getResult(0).getType();
+  if (result.getType() != expected) {
+    result = tensor::CastOp::create(b, op.getLoc(), expected, result);
+  }
+  context.replace(transpose, result);
+}
