@@ -28,7 +28,7 @@ std::string kimi::deltaRuleStem(DeltaRuleOp op) {
   return stem + (op.getWrite() ? "_write" : "");
 }
 
-DeltaRuleGpuKernel::DeltaRuleGpuKernel(HostContext &context, const DeltaRuleProblem &problem, const DeltaRuleTile &tile,
+DeltaRuleGpuKernel::DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleTile &tile,
                                        DeltaRulePart part, const DeltaRuleChunks *chunks)
     : context(context), p(problem), op(problem.op), s(tile), part(part), chunks(chunks), writer(context, op), t(writer), b(writer.body()),
       loc(writer.loc()), depth(cast<RankedTensorType>(op.getK().getType()).getDimSize(3)),

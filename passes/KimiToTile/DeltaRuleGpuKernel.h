@@ -39,7 +39,7 @@ struct DeltaRuleChunks {
 /// any gates, so each s is one product of factors that cannot overflow.
 class DeltaRuleGpuKernel {
 public:
-  DeltaRuleGpuKernel(HostContext &context, const DeltaRuleProblem &problem, const DeltaRuleTile &tile,
+  DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleTile &tile,
                      DeltaRulePart part, const DeltaRuleChunks *chunks);
   /// `used`: 1 where the launch has work to do, 0 where another variant does it all (its workspace is empty then).
   mlir::FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard,
@@ -56,6 +56,7 @@ private:
   // Of prepare
   void loadGates();
   void scaleRows();
+  void erased(mlir::Value rows);
   void addLevel(int64_t half);
   void solveRows();
   void storeKeys();
@@ -90,7 +91,7 @@ private:
   mlir::Value maximum(mlir::Value a, mlir::Value c) { return mlir::arith::MaximumFOp::create(b, loc, a, c); }
 
   HostContext &context;
-  const DeltaRuleProblem &p;
+  DeltaRuleProblem &p;
   DeltaRuleOp op;
   DeltaRuleTile s;
   DeltaRulePart part;
@@ -109,8 +110,8 @@ private:
   mlir::Value writes, reads, queries, keys, pairs, ends;               // of the workspace
   mlir::Value batchIndex, head, first, firstColumn;
   // Tiles of prepare: rows of the chunk as they are, the erased keys, factors of a level, sums of gates, products
-  mlir::Value keyRows, queryRows, eraseRows, keyFactors, queryFactors, columnFactors, sums, anchor, matrix, pairTile,
-      product, betaRows;
+  mlir::Value keyRows, queryRows, eraseRows, eraseFactor, rowFactors, columnFactors, sums, anchor, matrix, pairTile,
+      product;
 };
 
 /// "delta_rule_d128x128_h96_channel_beta": what kernels of `op` are called.

@@ -29,8 +29,7 @@ void DeltaRuleGpuKernel::prepare() {
   pairTile = t.fragment(s.chunk, s.chunk);
   product = t.fragment(s.chunk, s.chunk);
   matrix = erases ? t.fragment(s.chunk, s.chunk) : Value();
-  keyFactors = erases && decay ? t.shared(s.chunk, depth, operand) : Value();
-  queryFactors = decay ? t.shared(s.chunk, depth, operand) : Value();
+  rowFactors = decay ? t.shared(s.chunk, depth, operand) : Value();
   columnFactors = decay ? t.shared(s.chunk, depth, operand) : Value();
   // i = j: no decay.
   t.fill(pairTile, 0.0f);
@@ -78,8 +77,9 @@ void DeltaRuleGpuKernel::loadGates() {
   t.store(end, ends, {batchIndex, head, divide(first, writer.constant(s.chunk)), zero}, {2, 3});
 }
 
-/// eraseRows: b k.
+/// eraseRows: b k, or k where b is one number a token: rows of what comes of them are multiplied with it instead.
 void DeltaRuleGpuKernel::scaleRows() {
+  eraseRows = keyRows;
   Value gates = beta ? beta : erase;
   if (!gates) {
     return;
@@ -87,9 +87,19 @@ void DeltaRuleGpuKernel::scaleRows() {
   bool whole = cast<MemRefType>(gates.getType()).getRank() == 4;
   Value factor = t.fragment(s.chunk, whole ? depth : 1);
   loadRows(factor, gates, first, zero);
+  if (!whole) {
+    eraseFactor = factor;
+    return;
+  }
   eraseRows = t.shared(s.chunk, depth, operand);
   t.map({keyRows, factor}, eraseRows, [&](ValueRange e) { return narrowed(mul(widened(e[0]), e[1])); });
-  betaRows = beta ? factor : Value();
+}
+
+/// rows times the erase gates that eraseRows lacks.
+void DeltaRuleGpuKernel::erased(Value rows) {
+  if (eraseFactor) {
+    t.map({rows, eraseFactor}, rows, [&](ValueRange e) { return mul(e[0], e[1]); });
+  }
 }
 
 /// The pairs whose rows lie in different halves of a block of 2 `half` rows.
@@ -104,30 +114,27 @@ void DeltaRuleGpuKernel::addLevel(int64_t half) {
     Value factor = exponential(sub(e[1], e[2]));
     return narrowed(select(isLater(), mul(widened(e[0]), factor), t.number(0.0f)));
   };
-  t.map({queryRows, sums, anchor}, queryFactors, later);
-  if (erases) {
-    t.map({eraseRows, sums, anchor}, keyFactors, later);
-  }
   t.map({keyRows, sums, anchor}, columnFactors, [&](ValueRange e) {
     Value factor = exponential(sub(e[2], e[1]));
     return narrowed(select(isLater(), t.number(0.0f), mul(widened(e[0]), factor)));
   });
-  auto accumulate = [&](Value factors, Value sum) {
+  auto accumulate = [&](Value rows, Value sum) {
+    t.map({rows, sums, anchor}, rowFactors, later);
     if (block == s.chunk) {
-      t.multiplyTransposed(sum, factors, columnFactors);
+      t.multiplyTransposed(sum, rowFactors, columnFactors);
       return;
     }
     t.fill(product, 0.0f);
-    t.multiplyTransposed(product, factors, columnFactors);
+    t.multiplyTransposed(product, rowFactors, columnFactors);
     t.map({sum, product}, sum, [&](ValueRange e) {
       Value size = writer.constant(block);
       Value together = compare(arith::CmpIPredicate::eq, divide(position(0), size), divide(position(1), size));
       return add(e[0], select(together, e[1], t.number(0.0f)));
     });
   };
-  accumulate(queryFactors, pairTile);
+  accumulate(queryRows, pairTile);
   if (erases) {
-    accumulate(keyFactors, matrix);
+    accumulate(eraseRows, matrix);
   }
 }
 
@@ -135,6 +142,7 @@ void DeltaRuleGpuKernel::addLevel(int64_t half) {
 void DeltaRuleGpuKernel::solveRows() {
   Value system;
   if (erases) {
+    erased(matrix);
     system = t.shared(s.chunk, s.chunk);
     t.map({matrix}, system, [&](ValueRange e) { return e[0]; });
   }
@@ -159,6 +167,7 @@ void DeltaRuleGpuKernel::solveRows() {
   } else {
     t.map({eraseRows}, rows, [&](ValueRange e) { return widened(e[0]); });
   }
+  erased(rows);
   t.solve(system, rows);
   t.store(rows, reads, {batchIndex, head, first, zero}, {2, 3});
 }

@@ -33,7 +33,7 @@ DeltaRuleProblem::DeltaRuleProblem(HostContext &context, DeltaRuleOp op) : op(op
   }
 }
 
-Value DeltaRuleProblem::addResult(HostContext &context, KernelWriter &writer) const {
+Value DeltaRuleProblem::addResult(HostContext &context, KernelWriter &writer) {
   SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getResult());
   auto type = cast<RankedTensorType>(op.getResult().getType());
   SmallVector<int64_t> shape(type.getShape());

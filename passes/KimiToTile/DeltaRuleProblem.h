@@ -20,7 +20,7 @@ struct DeltaRuleProblem {
 
   bool tokensFirst() const { return transpose != nullptr; }
   /// The result as an argument of the kernel: [B, H, T, Dv], or [B, T, H, Dv] with tokensFirst.
-  mlir::Value addResult(HostContext &context, KernelWriter &writer) const;
+  mlir::Value addResult(HostContext &context, KernelWriter &writer);
   /// `dispatch` gives the result and, where the state is a tensor that is used, the state.
   void replace(HostContext &context, DispatchOp dispatch);
 

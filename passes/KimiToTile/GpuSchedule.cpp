@@ -393,17 +393,19 @@ std::vector<AttentionChoice> kimi::chooseAttentionTiles(const GpuArch &arch, con
 std::optional<DeltaRuleTile> kimi::chooseDeltaRuleTile(const GpuArch &arch, const DeltaRuleShape &shape) {
   constexpr int64_t stagingPerWarp = 2048, reserved = 4096, threads = 256, mostStateRegisters = 64;
   DeltaRuleTile tile;
-  // fp32 is multiplied by ordinary units: what a chunk adds to the work counts more.
-  tile.chunk = shape.elementSize == 4 ? 32 : 64;
+  // The work of a token grows with the chunk, and so does the code of a block, all of which is straight.
+  tile.chunk = getenv("KX_C64") ? 64 : 32;
   tile.threads = threads;
-  // A thread has a column; those of narrow heads are held more than once.
-  tile.prepareThreads = std::clamp<int64_t>((std::max(shape.depth, shape.width) + 31) / 32 * 32, 128, 256);
+  // A thread has a column, or two where they are narrow; those of few channels are held more than once.
+  int64_t perThread = getenv("KX_PT1") ? 1 : shape.elementSize == 2 ? 2 : 1;
+  tile.prepareThreads = std::clamp<int64_t>((std::max(shape.depth, shape.width) / perThread + 31) / 32 * 32, 64, 256);
   int64_t square = tile.chunk * tile.chunk, rows = tile.chunk * shape.depth * shape.elementSize;
-  int64_t ofPrepare = 6 * rows + tile.prepareThreads / 32 * stagingPerWarp + reserved;
+  int64_t ofPrepare = 5 * rows + 4 * square + tile.prepareThreads / 32 * stagingPerWarp + reserved;
   if (ofPrepare > arch.sharedPerBlock) {
     return std::nullopt;
   }
   tile.prepareBlocks = arch.blocksPerSm(tile.prepareThreads, ofPrepare, /*accumulators=*/128);
+  if (getenv("KX_BLOCKS")) tile.prepareBlocks = atoi(getenv("KX_BLOCKS"));
   for (int64_t stages : {2, 1}) {
     for (int64_t columns : {128, 64, 32, 16}) {
       if (shape.depth * columns > mostStateRegisters * threads || (columns > 16 && columns / 2 >= shape.width)) {

@@ -268,7 +268,7 @@ private:
 
   HostContext &context;
   DeltaRuleOp op;
-  const DeltaRuleProblem &p;
+  DeltaRuleProblem &p;
   bool tokensFirst;
   KernelWriter writer;
   TileBuilder t;

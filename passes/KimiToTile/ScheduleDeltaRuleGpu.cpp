@@ -117,7 +117,7 @@ private:
   }
 
   /// The launch before the state's. Its grid is empty where tokens are taken one by one.
-  LogicalResult prepare(HostContext &context, const DeltaRuleProblem &p, const DeltaRuleTile &tile, const std::string &stem,
+  LogicalResult prepare(HostContext &context, DeltaRuleProblem &p, const DeltaRuleTile &tile, const std::string &stem,
                         const SymbolicDim &used, DeltaRuleChunks &chunks) {
     DeltaRuleGpuKernel kernel(context, p, tile, DeltaRulePart::prepare, nullptr);
     FailureOr<KernelWriter::Variant> variant = kernel.build(stem + "_prepare", SymbolicDim(1), used);
