@@ -130,6 +130,11 @@ private:
           want(attention.getK());
           want(attention.getV());
         })
+        .Case([&](DeltaRuleOp rule) {
+          want(rule.getQ());
+          want(rule.getK());
+          want(rule.getV());
+        })
         .Case([&](MoeOp moe) { want(moe.getX()); })
         .Case([&](CacheAppendOp append) {
           if (isNarrowState(append.getState())) {
@@ -235,6 +240,12 @@ private:
           narrowOperand(attention.getKMutable());
           narrowOperand(attention.getVMutable());
           roundIfWanted(attention.getResult());
+        })
+        .Case([&](DeltaRuleOp rule) {
+          narrowOperand(rule.getQMutable());
+          narrowOperand(rule.getKMutable());
+          narrowOperand(rule.getVMutable());
+          roundIfWanted(rule.getResult());
         })
         .Case([&](MoeOp moe) {
           narrowOperand(moe.getXMutable());

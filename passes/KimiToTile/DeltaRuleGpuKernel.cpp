@@ -20,7 +20,8 @@ static Type elementOf(Value value) { return cast<ShapedType>(value.getType()).ge
 std::string kimi::deltaRuleStem(DeltaRuleOp op) {
   auto type = [](Value value) { return cast<RankedTensorType>(value.getType()); };
   std::string stem = "delta_rule_h" + std::to_string(op.getStateHeads()) + "_d" +
-                     std::to_string(type(op.getK()).getDimSize(3)) + "x" + std::to_string(type(op.getV()).getDimSize(3));
+                     std::to_string(type(op.getK()).getDimSize(3)) + "x" +
+                     std::to_string(type(op.getV()).getDimSize(3));
   if (op.getDecay()) {
     stem += type(op.getDecay()).getRank() == 4 ? "_channel" : "_head";
   }
@@ -30,8 +31,8 @@ std::string kimi::deltaRuleStem(DeltaRuleOp op) {
 
 DeltaRuleGpuKernel::DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleTile &tile,
                                        DeltaRulePart part, const DeltaRuleChunks *chunks)
-    : context(context), p(problem), op(problem.op), s(tile), part(part), chunks(chunks), writer(context, op), t(writer), b(writer.body()),
-      loc(writer.loc()), depth(cast<RankedTensorType>(op.getK().getType()).getDimSize(3)),
+    : context(context), p(problem), op(problem.op), s(tile), part(part), chunks(chunks), writer(context, op), t(writer),
+      b(writer.body()), loc(writer.loc()), depth(cast<RankedTensorType>(op.getK().getType()).getDimSize(3)),
       width(cast<RankedTensorType>(op.getV().getType()).getDimSize(3)), heads(op.getStateHeads()),
       scale(op.getScale().convertToFloat()), erases(op.erases()) {
   int64_t threads = part == DeltaRulePart::prepare ? s.prepareThreads : s.threads;

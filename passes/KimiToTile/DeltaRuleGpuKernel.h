@@ -35,12 +35,13 @@ struct DeltaRuleChunks {
 ///   V' = U - W S;   O = scale q e^G S + P V';   S <- e^(G_C) S + (k e^(G_C - G))^T V'
 ///
 /// Exponents: the pairs (i, j) are split by the largest power of two s for which i and j lie in different halves of a
-/// block of 2 s rows. With the first row of the later half as anchor a, e^(G_i - G_a) and e^(G_a - G_j) are at most 1 each, for
-/// any gates, so each s is one product of factors that cannot overflow.
+/// block of 2 s rows. With the first row of the later half as anchor a, e^(G_i - G_a) and e^(G_a - G_j) are at most 1
+/// each, for any gates, so each s is one product of factors that cannot overflow. Where gates are known to be bounded,
+/// pairs within blocks of up to 16 rows are one product, with the middle row as anchor.
 class DeltaRuleGpuKernel {
 public:
-  DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleTile &tile,
-                     DeltaRulePart part, const DeltaRuleChunks *chunks);
+  DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleTile &tile, DeltaRulePart part,
+                     const DeltaRuleChunks *chunks);
   /// `used`: 1 where the launch has work to do, 0 where another variant does it all (its workspace is empty then).
   mlir::FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard,
                                                const SymbolicDim &used);
@@ -58,6 +59,7 @@ private:
   void scaleRows();
   void erased(mlir::Value rows);
   void addLevel(int64_t half);
+  void addBlocks(int64_t block);
   void solveRows();
   void storeKeys();
 
@@ -100,12 +102,12 @@ private:
   TileBuilder t;
   mlir::OpBuilder &b;
   mlir::Location loc;
-  mlir::Type operand;      // the element type that is multiplied
-  int64_t depth, width;    // channels of keys, of values
-  int64_t heads;           // of the state
+  mlir::Type operand;   // the element type that is multiplied
+  int64_t depth, width; // channels of keys, of values
+  int64_t heads;        // of the state
   float scale;
   bool erases;
-  mlir::Value zero;        // index
+  mlir::Value zero;                                                    // index
   mlir::Value q, k, v, decay, beta, erase, write, initial, out, state; // buffers
   mlir::Value writes, reads, queries, keys, pairs, ends;               // of the workspace
   mlir::Value batchIndex, head, first, firstColumn;

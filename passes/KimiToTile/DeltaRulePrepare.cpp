@@ -12,12 +12,26 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/KimiToTile/DeltaRuleGpuKernel.h"
+#include "passes/KimiToTile/GateRange.h"
 
 using namespace mlir;
 using namespace kimi;
 
 /// A log-decay below this forgets everything in fp32; sums of larger ones keep their differences.
 static constexpr float kLeastLogDecay = -100.0f;
+
+/// The largest block of rows (up to a matrix instruction's) whose decays from its middle row are factors that neither
+/// overflow nor vanish: products of two stay below 2^126. 1 where gates are not bounded.
+static int64_t blockWithin(Type operand, double least) {
+  constexpr double mostExponent = 43.0; // e^86 = 2^124
+  constexpr int64_t mostRows = 16;
+  int64_t block = 1;
+  // A block of 2 n rows has exponents of up to n gates.
+  while (!operand.isF16() && block < mostRows && static_cast<double>(block) * -least <= mostExponent) {
+    block *= 2;
+  }
+  return block;
+}
 
 void DeltaRuleGpuKernel::prepare() {
   keyRows = t.shared(s.chunk, depth, operand);
@@ -43,8 +57,12 @@ void DeltaRuleGpuKernel::prepare() {
   }
   if (decay) {
     anchor = t.fragment(s.chunk, depth);
-    for (int64_t half = s.chunk / 2; half >= 1; half /= 2) {
+    int64_t leastBlock = blockWithin(operand, rangeOfElements(op.getDecay()).least);
+    for (int64_t half = s.chunk / 2; half >= leastBlock; half /= 2) {
       addLevel(half);
+    }
+    if (leastBlock > 1) {
+      addBlocks(leastBlock);
     }
   } else if (erases) {
     t.multiplyTransposed(matrix, eraseRows, keyRows); // below the diagonal, which is all that solve reads
@@ -130,6 +148,33 @@ void DeltaRuleGpuKernel::addLevel(int64_t half) {
       Value size = writer.constant(block);
       Value together = compare(arith::CmpIPredicate::eq, divide(position(0), size), divide(position(1), size));
       return add(e[0], select(together, e[1], t.number(0.0f)));
+    });
+  };
+  accumulate(queryRows, pairTile);
+  if (erases) {
+    accumulate(eraseRows, matrix);
+  }
+}
+
+/// The pairs within blocks of so many rows: their anchor is the middle row, exponents of either sign.
+void DeltaRuleGpuKernel::addBlocks(int64_t block) {
+  t.pickRows(sums, anchor, block, block / 2);
+  auto factors = [&](Value rows, Value out, bool ofColumns) {
+    t.map({rows, sums, anchor}, out, [&](ValueRange e) {
+      return narrowed(mul(widened(e[0]), exponential(ofColumns ? sub(e[2], e[1]) : sub(e[1], e[2]))));
+    });
+  };
+  factors(keyRows, columnFactors, /*ofColumns=*/true);
+  auto accumulate = [&](Value rows, Value sum) {
+    factors(rows, rowFactors, /*ofColumns=*/false);
+    t.fill(product, 0.0f);
+    t.multiplyTransposed(product, rowFactors, columnFactors);
+    t.map({sum, product}, sum, [&](ValueRange e) {
+      Value size = writer.constant(block), row = position(0), column = position(1);
+      Value together = compare(arith::CmpIPredicate::eq, divide(row, size), divide(column, size));
+      Value earlier = compare(arith::CmpIPredicate::ult, column, row);
+      Value counts = arith::AndIOp::create(b, loc, together, earlier);
+      return add(e[0], select(counts, e[1], t.number(0.0f)));
     });
   };
   accumulate(queryRows, pairTile);

@@ -394,24 +394,23 @@ std::optional<DeltaRuleTile> kimi::chooseDeltaRuleTile(const GpuArch &arch, cons
   constexpr int64_t stagingPerWarp = 2048, reserved = 4096, threads = 256, mostStateRegisters = 64;
   DeltaRuleTile tile;
   // The work of a token grows with the chunk, and so does the code of a block, all of which is straight.
-  tile.chunk = getenv("KX_C64") ? 64 : 32;
+  tile.chunk = 32;
   tile.threads = threads;
-  // A thread has a column, or two where they are narrow; those of few channels are held more than once.
-  int64_t perThread = getenv("KX_PT1") ? 1 : shape.elementSize == 2 ? 2 : 1;
-  tile.prepareThreads = std::clamp<int64_t>((std::max(shape.depth, shape.width) / perThread + 31) / 32 * 32, 64, 256);
+  // A thread has a column (two were half as fast); those of few channels are held more than once.
+  tile.prepareThreads = std::clamp<int64_t>((std::max(shape.depth, shape.width) + 31) / 32 * 32, 128, 256);
   int64_t square = tile.chunk * tile.chunk, rows = tile.chunk * shape.depth * shape.elementSize;
   int64_t ofPrepare = 5 * rows + 4 * square + tile.prepareThreads / 32 * stagingPerWarp + reserved;
   if (ofPrepare > arch.sharedPerBlock) {
     return std::nullopt;
   }
   tile.prepareBlocks = arch.blocksPerSm(tile.prepareThreads, ofPrepare, /*accumulators=*/128);
-  if (getenv("KX_BLOCKS")) tile.prepareBlocks = atoi(getenv("KX_BLOCKS"));
   for (int64_t stages : {2, 1}) {
     for (int64_t columns : {128, 64, 32, 16}) {
       if (shape.depth * columns > mostStateRegisters * threads || (columns > 16 && columns / 2 >= shape.width)) {
         continue;
       }
-      int64_t ofStage = 3 * rows + square * shape.elementSize + tile.chunk * columns * shape.elementSize + 4 * shape.depth;
+      int64_t ofStage =
+          3 * rows + square * shape.elementSize + tile.chunk * columns * shape.elementSize + 4 * shape.depth;
       int64_t ofState = (shape.depth + tile.chunk) * columns * shape.elementSize;
       if (stages * ofStage + ofState + threads / 32 * stagingPerWarp + reserved <= arch.sharedPerBlock) {
         tile.columns = columns;

@@ -49,8 +49,8 @@ struct HostContext {
 };
 
 /// Schedules the ops of type `Op` of each host function of `module`: `whyNot(op)` tells why one is left to the
-/// passes that follow (a remark repeats it, and says what `otherwise` does) or is empty, `schedule(context, op)` writes the kernels of the others,
-/// which `scheduled` counts. Failure: as soon as `schedule` fails.
+/// passes that follow (a remark repeats it, and says what `otherwise` does) or is empty, `schedule(context, op)` writes
+/// the kernels of the others, which `scheduled` counts. Failure: as soon as `schedule` fails.
 template <typename Op>
 mlir::LogicalResult scheduleEach(mlir::ModuleOp module, llvm::function_ref<std::string(Op)> whyNot,
                                  llvm::function_ref<mlir::LogicalResult(HostContext &, Op)> schedule,

@@ -34,8 +34,8 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 class DeltaKernel {
 public:
   DeltaKernel(HostContext &context, DeltaRuleProblem &p, bool gpu)
-      : context(context), op(p.op), p(p), tokensFirst(p.tokensFirst()), writer(context, op), t(writer), b(writer.body()),
-        loc(writer.loc()), gpu(gpu) {
+      : context(context), op(p.op), p(p), tokensFirst(p.tokensFirst()), writer(context, op), t(writer),
+        b(writer.body()), loc(writer.loc()), gpu(gpu) {
     depth = typeOf(op.getK()).getDimSize(3);
     int64_t channels = typeOf(op.getV()).getDimSize(3);
     width = depth > 128 && !gpu ? 16 : 32;

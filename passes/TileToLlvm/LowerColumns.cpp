@@ -44,8 +44,7 @@ void kimi::lowerPickRows(VectorEmitter &e, tile::PickRowsOp op) {
   forColumns(e, op.getInput(), [&](Value j, unsigned width) {
     e.loop(e.index(0), e.index(rowsOf(op.getInput())), block, [&](Value first) {
       Value row = e.load(in, e.position(in, {e.add(first, e.index(op.getRow())), j}), width);
-      e.loop(e.index(0), e.index(block), 1,
-             [&](Value i) { e.store(row, out, e.position(out, {e.add(first, i), j})); });
+      e.loop(e.index(0), e.index(block), 1, [&](Value i) { e.store(row, out, e.position(out, {e.add(first, i), j})); });
     });
   });
 }

@@ -79,7 +79,7 @@ def TileToVector : Pass<"tile-to-vector", "mlir::ModuleOp"> {
     Option<"lanes", "lanes", "unsigned", /*default=*/"8", "f32 lanes of a vector register (a power of two)">,
     Option<"stackLimit", "stack-limit", "int64_t", /*default=*/"512 * 1024", "bytes of tiles a kernel may use">
   ];
-  let dependentDialects = ["mlir::arith::ArithDialect", "mlir::LLVM::LLVMDialect", "mlir::memref::MemRefDialect",
+  let dependentDialects = ["mlir::math::MathDialect", "mlir::arith::ArithDialect", "mlir::LLVM::LLVMDialect", "mlir::memref::MemRefDialect",
                            "mlir::scf::SCFDialect", "mlir::vector::VectorDialect"];
 }
 

@@ -121,8 +121,7 @@ LogicalResult BlockLowering::lowerSolve(tile::SolveOp op) {
       }
     }
     for (auto [sum, column] : llvm::zip(sums, columns)) {
-      values[column.second[i]] =
-          sum[1] ? arith::AddFOp::create(builder, e.loc, sum[0], sum[1]).getResult() : sum[0];
+      values[column.second[i]] = sum[1] ? arith::AddFOp::create(builder, e.loc, sum[0], sum[1]).getResult() : sum[0];
     }
   }
   if (auto *memory = std::get_if<MemoryBox>(&*x)) {

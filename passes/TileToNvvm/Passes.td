@@ -68,7 +68,7 @@ def TileToNvvm : Pass<"tile-to-nvvm", "mlir::ModuleOp"> {
     Numeric effect: sums of `tile.reduce add` and `tile.mma` are reassociated, products and sums of `tile.mma` fused.
   }];
   let options = [Option<"sm", "sm", "int64_t", "80", "compute capability, major * 10 + minor">];
-  let dependentDialects = ["mlir::LLVM::LLVMDialect", "mlir::NVVM::NVVMDialect", "mlir::arith::ArithDialect",
+  let dependentDialects = ["mlir::math::MathDialect", "mlir::LLVM::LLVMDialect", "mlir::NVVM::NVVMDialect", "mlir::arith::ArithDialect",
                            "mlir::scf::SCFDialect"];
 }
 
