@@ -16,8 +16,8 @@ struct GateRange {
   double least, most;
 };
 
-/// Where the elements of `tensor` lie, as far as the elementwise op that computes it tells (a constant times a sigmoid, for
-/// example); through views. NaN is not considered. All reals where nothing is known.
+/// Where the elements of `tensor` lie, as far as the elementwise op that computes it tells (a constant times a sigmoid,
+/// for example); through views. NaN is not considered. All reals where nothing is known.
 GateRange rangeOfElements(mlir::Value tensor);
 
 } // namespace kimi
