@@ -98,6 +98,7 @@ static plan::Kernel describe(LLVM::LLVMFuncOp function) {
   auto size = function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getReqntidAttrName());
   kernel.threads = size ? size[0] : 0;
   kernel.tasksPerBlock = function->hasAttr(kernel_attrs::kTasks) ? kernel.threads : 1;
+  kernel.walks = function->hasAttr(kernel_attrs::kTasks);
   kernel.sharedBytes = integer(function->getAttr(kernel_attrs::kSharedBytes));
   kernel.pdl = function->hasAttr(kernel_attrs::kPdl);
   if (auto maps = function->getAttrOfType<ArrayAttr>(kernel_attrs::kTensorMaps)) {

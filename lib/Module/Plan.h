@@ -94,6 +94,7 @@ struct Kernel {
   int32_t tasksPerBlock = 1; // 1: a block a grid point; `threads`: a thread a grid point
   int32_t sharedBytes = 0;   // dynamic shared memory
   bool pdl = false;
+  bool walks = false; // threads go on to further tasks: any number of blocks does them all
   std::vector<TensorMap> tensorMaps;
 };
 

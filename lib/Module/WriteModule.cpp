@@ -89,7 +89,7 @@ private:
       maps.push_back(fb::CreateTensorMapDirect(b, m.arg, &m.dims, &m.box, m.swizzle, m.elementSize));
     }
     return fb::CreateKernelDirect(b, k.name.c_str(), k.symbol.c_str(), /*image=*/0, k.threads, k.tasksPerBlock,
-                                  k.sharedBytes, k.pdl, maps.empty() ? nullptr : &maps);
+                                  k.sharedBytes, k.pdl, maps.empty() ? nullptr : &maps, k.walks);
   }
 
   flatbuffers::Offset<fb::Entry> entry(const plan::Entry &e) {

@@ -48,7 +48,7 @@ public:
     replaceArguments(function);
     replaceBlockIds(function);
     if (tasks) {
-      guard(function, point);
+      walk(function, point);
     }
     if (overlap) {
       waitForGrids(function);
@@ -190,15 +190,43 @@ private:
     });
   }
 
-  /// Threads whose `place` is past the end of the grid return.
-  void guard(LLVM::LLVMFuncOp function, Value place) {
+  /// A thread takes every so many-th task, from its `place` on, until it is past the end of the grid: where there are
+  /// millions of tasks, starting a block for each 128 of them would take longer than they do.
+  void walk(LLVM::LLVMFuncOp function, Value place) {
     Block *entry = &function.getBody().front();
     Block *body = entry->splitBlock(std::next(Block::iterator(place.getDefiningOp())));
-    Block *exit = new Block();
-    function.getBody().push_back(exit);
+    // Arrays of a thread become registers only where they stand in the entry block.
+    for (auto array : llvm::make_early_inc_range(body->getOps<LLVM::AllocaOp>())) {
+      if (Operation *size = array.getArraySize().getDefiningOp(); size && size->getBlock() == body) {
+        size->moveBefore(entry, entry->begin());
+      }
+      array->moveBefore(entry, entry->end());
+    }
     b.setInsertionPointToEnd(entry);
-    Value inside = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ult, place, entry->getArgument(gridX));
+    auto exact = LLVM::IntegerOverflowFlags::nsw | LLVM::IntegerOverflowFlags::nuw;
+    Value size = LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(threads));
+    Value blocks = widen(NVVM::GridDimXOp::create(b, loc, b.getI32Type()));
+    Value stride = LLVM::MulOp::create(b, loc, blocks, size, exact);
+    Block *header = new Block(), *next = new Block(), *exit = new Block();
+    function.getBody().getBlocks().insert(body->getIterator(), header);
+    function.getBody().push_back(next);
+    function.getBody().push_back(exit);
+    Value task = header->addArgument(b.getI64Type(), loc);
+    place.replaceUsesWithIf(task, [&](OpOperand &use) { return use.getOwner()->getBlock() != entry; });
+    LLVM::BrOp::create(b, loc, ValueRange{place}, header);
+    for (Block &block : function.getBody()) {
+      if (auto end = dyn_cast_or_null<LLVM::ReturnOp>(block.empty() ? nullptr : &block.back())) {
+        b.setInsertionPoint(end);
+        LLVM::BrOp::create(b, loc, ValueRange(), next);
+        end.erase();
+      }
+    }
+    b.setInsertionPointToEnd(header);
+    Value inside = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ult, task, entry->getArgument(gridX));
     LLVM::CondBrOp::create(b, loc, inside, body, exit);
+    b.setInsertionPointToEnd(next);
+    Value following = LLVM::AddOp::create(b, loc, task, stride, exact);
+    LLVM::BrOp::create(b, loc, ValueRange{following}, header);
     b.setInsertionPointToEnd(exit);
     LLVM::ReturnOp::create(b, loc, ValueRange());
   }

@@ -59,6 +59,11 @@ Status LaunchList::update() {
     }
     const fb::Kernel &record = *item.kernel->record;
     int64_t blocks = (launch.grid.x - 1) / record.tasks_per_block() + 1;
+    if (record.walks()) {
+      // A few for each place on the largest devices: starting more takes longer than the tasks do.
+      constexpr int64_t mostBlocks = 4096;
+      blocks = std::min(blocks, mostBlocks);
+    }
     if (blocks > maxGridX || launch.grid.y > maxGridYZ || launch.grid.z > maxGridYZ) {
       return {KIMI_UNSUPPORTED, place(item) + ": a grid of " + std::to_string(blocks) + " x " +
                                     std::to_string(launch.grid.y) + " x " + std::to_string(launch.grid.z) +

@@ -2,7 +2,8 @@
 
 !v = memref<?xf32, strided<[1], offset: ?>>
 
-// A task a thread: pointers are global and alias nothing, what is only read is readonly, threads past the end leave.
+// A task a thread: pointers are global and alias nothing, what is only read is readonly, threads go on to
+// tasks a grid further until they are past the end.
 // CHECK-LABEL: llvm.func @copy(
 // CHECK-SAME: %[[X:.*]]: !llvm.ptr<1> {llvm.noalias, llvm.readonly}, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr<1> {llvm.noalias}, %{{.*}}: i64, %{{.*}}: i64, %[[N:.*]]: i64, %[[GRID:.*]]: i64)
 // CHECK-SAME: nvvm.kernel, nvvm.reqntid = array<i32: 128>, tile.tasks
@@ -12,14 +13,23 @@
 // CHECK: %[[THREAD:.*]] = llvm.zext %[[TID]]
 // CHECK: %[[FIRST:.*]] = llvm.mul %[[BLOCK]], %{{.*}} overflow<nsw, nuw>
 // CHECK: %[[POINT:.*]] = llvm.add %[[FIRST]], %[[THREAD]] overflow<nsw, nuw>
-// CHECK: %[[IN:.*]] = llvm.icmp "ult" %[[POINT]], %[[GRID]]
+// CHECK: %[[BLOCKS:.*]] = nvvm.read.ptx.sreg.nctaid.x
+// CHECK: %[[COUNT:.*]] = llvm.zext %[[BLOCKS]]
+// CHECK: %[[STRIDE:.*]] = llvm.mul %[[COUNT]], %{{.*}} overflow<nsw, nuw>
+// CHECK: llvm.br ^[[HEAD:.*]](%[[POINT]] : i64)
+// CHECK: ^[[HEAD]](%[[TASK:.*]]: i64):
+// CHECK: %[[IN:.*]] = llvm.icmp "ult" %[[TASK]], %[[GRID]]
 // CHECK: llvm.cond_br %[[IN]], ^[[BODY:.*]], ^[[EXIT:.*]]
 // CHECK: ^[[BODY]]:
 // CHECK: nvvm.read.ptx.sreg.ctaid.y
 // CHECK: llvm.addrspacecast %[[X]] : !llvm.ptr<1> to !llvm.ptr
 // CHECK: arith.index_cast %[[N]] : i64 to index
+// CHECK: arith.index_cast %[[TASK]] : i64 to index
 // CHECK: memref.load
-// CHECK: llvm.return
+// CHECK: llvm.br ^[[NEXT:.*]]{{$}}
+// CHECK: ^[[NEXT]]:
+// CHECK: %[[FOLLOWING:.*]] = llvm.add %[[TASK]], %[[STRIDE]] overflow<nsw, nuw>
+// CHECK: llvm.br ^[[HEAD]](%[[FOLLOWING]] : i64)
 // CHECK: ^[[EXIT]]:
 // CHECK-NEXT: llvm.return
 tile.kernel @copy(%x: !v, %y: !v, %n: index) {

@@ -48,6 +48,21 @@ TEST_F(Cuda, GridsAreBlocks) {
   EXPECT_FALSE(points.pdl);
 }
 
+TEST_F(Cuda, FewBlocksWalkOverManyTasks) {
+  ModuleSpec module = cudaModule();
+  module.kernels[Scale].walks = true;
+  auto runner = open(module);
+  runTwo(*runner, 70, 3);
+  EXPECT_EQ(fake.launches[1].grid[0], 2u);
+  constexpr int64_t most = 4096, tasks = 64 * (most + 10);
+  std::vector<float> x(tasks), y(tasks), z(tasks);
+  ASSERT_EQ(runner->run("main", {tensor(x, {tasks, 1}), tensor(y, {tasks, 1})}, {tensor(z, {tasks, 1})}), KIMI_OK)
+      << lastError();
+  EXPECT_EQ(fake.launches[3].kernel, "scale");
+  EXPECT_EQ(fake.launches[3].grid[0], static_cast<unsigned>(most));
+  EXPECT_EQ(fake.launches[3].gridExtent, tasks);
+}
+
 TEST_F(Cuda, DynamicShapesThroughTheArena) {
   auto runner = open(cudaModule());
   for (int64_t n : {1, 5, 200, 7}) {

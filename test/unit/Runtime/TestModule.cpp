@@ -95,7 +95,7 @@ Offset<fb::Kernel> buildKernel(FlatBufferBuilder &builder, const KernelSpec &spe
   auto text = builder.CreateString(spec.symbol);
   auto mapList = builder.CreateVector(maps);
   return fb::CreateKernel(builder, text, text, spec.image, spec.threads, spec.tasksPerBlock, spec.sharedBytes, spec.pdl,
-                          mapList);
+                          mapList, spec.walks);
 }
 
 /// Appends bytes to the data segment, and says where they went.

@@ -84,6 +84,7 @@ struct KernelSpec {
   int32_t image = 0, threads = 0, tasksPerBlock = 1, sharedBytes = 0;
   bool pdl = false;
   std::vector<TensorMapSpec> maps = {};
+  bool walks = false;
 };
 
 struct ImageSpec {
