@@ -75,9 +75,12 @@ bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
   write = take(op.getWrite());
   bool complete = q && k && v && !decay == !op.getDecay() && !beta == !op.getBeta() && !erase == !op.getErase() &&
                   !write == !op.getWrite();
+  if (!complete) {
+    return false;
+  }
   operand = elementOf(q);
   for (Value value : {k, v}) {
-    if (value && elementOf(value) != operand) {
+    if (elementOf(value) != operand) {
       operand = b.getF32Type();
     }
   }
@@ -98,7 +101,7 @@ bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
     pairs = result(operand, {sizes[0], all, padded, SymbolicDim(s.chunk)});
     reads = erases ? result(operand, {sizes[0], all, padded, SymbolicDim(depth)}) : Value();
     ends = decay ? result(b.getF32Type(), {sizes[0], all, count, SymbolicDim(depth)}) : Value();
-    return complete;
+    return true;
   }
   if (p.write) {
     initial = state = writer.state(p.write.getState(), sizes[0]);

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/KimiToTile/AttentionGpuKernel.h"
+#include "passes/KimiToTile/GpuArchOption.h"
 #include "passes/KimiToTile/Passes.h"
 
 namespace kimi {
@@ -25,10 +26,8 @@ struct KimiScheduleAttentionGpu : kimi::impl::KimiScheduleAttentionGpuBase<KimiS
   using KimiScheduleAttentionGpuBase::KimiScheduleAttentionGpuBase;
 
   void runOnOperation() override {
-    std::optional<GpuArch> found = GpuArch::get(archName, multiprocessors);
-    if (!found) {
-      getOperation().emitError() << "there are no schedules for the compute capability '" << archName.getValue()
-                                 << "'; the least is 80, 90a has its own";
+    FailureOr<GpuArch> found = gpuArchOption(getOperation(), archName, multiprocessors);
+    if (failed(found)) {
       return signalPassFailure();
     }
     arch = *found;

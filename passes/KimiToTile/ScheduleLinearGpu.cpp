@@ -10,6 +10,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/KimiToTile/GpuArchOption.h"
 #include "passes/KimiToTile/HostViews.h"
 #include "passes/KimiToTile/LinearGpuKernel.h"
 #include "passes/KimiToTile/Passes.h"
@@ -32,10 +33,8 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
   using KimiScheduleLinearGpuBase::KimiScheduleLinearGpuBase;
 
   void runOnOperation() override {
-    std::optional<GpuArch> found = GpuArch::get(archName, multiprocessors);
-    if (!found) {
-      getOperation().emitError() << "there are no schedules for the compute capability '" << archName.getValue()
-                                 << "'; the least is 80, 90a has its own";
+    FailureOr<GpuArch> found = gpuArchOption(getOperation(), archName, multiprocessors);
+    if (failed(found)) {
       return signalPassFailure();
     }
     arch = *found;

@@ -122,6 +122,9 @@ private:
                    llvm::ArrayRef<tile::LayoutMode> warps, llvm::function_ref<bool(const tile::LayoutMode &)> reduced,
                    Values &values);
   // Rows that depend on rows before them (LowerColumns.cpp)
+  /// Reads `input`, has `fn` change the rows of each column that a thread holds, and writes them to `result`.
+  using ColumnFn = llvm::function_ref<void(Values &)>;
+  mlir::LogicalResult rewriteColumns(mlir::Operation *op, mlir::Value input, mlir::Value result, ColumnFn fn);
   mlir::LogicalResult lowerScan(tile::ScanOp op);
   mlir::LogicalResult lowerPickRows(tile::PickRowsOp op);
   mlir::LogicalResult lowerSolve(tile::SolveOp op);

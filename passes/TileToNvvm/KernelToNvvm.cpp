@@ -190,18 +190,22 @@ private:
     });
   }
 
+  /// Moves the arrays of a thread from `body`, which was split from `entry`, back: only there do they become registers.
+  static void keepArrays(Block &entry, Block &body) {
+    for (auto array : llvm::make_early_inc_range(body.getOps<LLVM::AllocaOp>())) {
+      if (Operation *size = array.getArraySize().getDefiningOp(); size && size->getBlock() == &body) {
+        size->moveBefore(&entry, entry.begin());
+      }
+      array->moveBefore(&entry, entry.end());
+    }
+  }
+
   /// A thread takes every so many-th task, from its `place` on, until it is past the end of the grid: where there are
   /// millions of tasks, starting a block for each 128 of them would take longer than they do.
   void walk(LLVM::LLVMFuncOp function, Value place) {
     Block *entry = &function.getBody().front();
     Block *body = entry->splitBlock(std::next(Block::iterator(place.getDefiningOp())));
-    // Arrays of a thread become registers only where they stand in the entry block.
-    for (auto array : llvm::make_early_inc_range(body->getOps<LLVM::AllocaOp>())) {
-      if (Operation *size = array.getArraySize().getDefiningOp(); size && size->getBlock() == body) {
-        size->moveBefore(entry, entry->begin());
-      }
-      array->moveBefore(entry, entry->end());
-    }
+    keepArrays(*entry, *body);
     b.setInsertionPointToEnd(entry);
     auto exact = LLVM::IntegerOverflowFlags::nsw | LLVM::IntegerOverflowFlags::nuw;
     Value size = LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(threads));
@@ -248,13 +252,7 @@ private:
     if (!apart) {
       // Loads of what no kernel in flight is said to write may move over anything but a branch.
       Block *body = entry.splitBlock(b.getInsertionPoint());
-      // Arrays of a thread become registers only where they stand in the entry block.
-      for (auto array : llvm::make_early_inc_range(body->getOps<LLVM::AllocaOp>())) {
-        if (Operation *size = array.getArraySize().getDefiningOp(); size && size->getBlock() == body) {
-          size->moveBefore(&entry, entry.begin());
-        }
-        array->moveBefore(&entry, entry.end());
-      }
+      keepArrays(entry, *body);
       Block *exit = new Block();
       function.getBody().push_back(exit);
       b.setInsertionPointToEnd(&entry);

@@ -39,21 +39,24 @@ tile::LayoutAttr columnLayoutOf(MLIRContext *context, const TileOperand &operand
 
 static ArrayRef<int64_t> shapeOf(Value tile) { return cast<MemRefType>(tile.getType()).getShape(); }
 
-LogicalResult BlockLowering::lowerScan(tile::ScanOp op) {
-  FailureOr<TileOperand> in = operand(op, op.getInput()), out = operand(op, op.getOut());
+LogicalResult BlockLowering::rewriteColumns(Operation *op, Value input, Value result, ColumnFn fn) {
+  FailureOr<TileOperand> in = operand(op, input), out = operand(op, result);
   if (failed(in) || failed(out)) {
     return failure();
   }
-  tile::LayoutAttr layout = columnLayoutOf(builder.getContext(), *in, shapeOf(op.getInput()), e.warps());
+  tile::LayoutAttr layout = columnLayoutOf(builder.getContext(), *in, shapeOf(input), e.warps());
   if (auto *memory = std::get_if<MemoryBox>(&*in)) {
     access({memory}, {});
   }
-  Values values = readOperand(op, *in, layout, shapeOf(op.getInput()));
-  for (auto &[column, rows] : columnsOf(layout)) {
-    Value sum;
-    for (auto &[row, r] : rows) {
-      sum = sum ? arith::AddFOp::create(builder, e.loc, sum, values[r]).getResult() : values[r];
-      values[r] = sum;
+  Values values = readOperand(op, *in, layout, shapeOf(input));
+  for (auto &[column, registers] : columnsOf(layout)) {
+    Values rows;
+    for (auto &[row, r] : registers) {
+      rows.push_back(values[r]);
+    }
+    fn(rows);
+    for (auto &[row, r] : registers) {
+      values[r] = rows[row];
     }
   }
   if (auto *memory = std::get_if<MemoryBox>(&*out)) {
@@ -63,27 +66,21 @@ LogicalResult BlockLowering::lowerScan(tile::ScanOp op) {
   return success();
 }
 
-LogicalResult BlockLowering::lowerPickRows(tile::PickRowsOp op) {
-  FailureOr<TileOperand> in = operand(op, op.getInput()), out = operand(op, op.getOut());
-  if (failed(in) || failed(out)) {
-    return failure();
-  }
-  tile::LayoutAttr layout = columnLayoutOf(builder.getContext(), *in, shapeOf(op.getInput()), e.warps());
-  if (auto *memory = std::get_if<MemoryBox>(&*in)) {
-    access({memory}, {});
-  }
-  Values values = readOperand(op, *in, layout, shapeOf(op.getInput())), picked(values);
-  int64_t block = op.getBlock();
-  for (auto &[column, rows] : columnsOf(layout)) {
-    for (auto &[row, r] : rows) {
-      picked[r] = values[rows.at(row - row % block + op.getRow())];
+LogicalResult BlockLowering::lowerScan(tile::ScanOp op) {
+  return rewriteColumns(op, op.getInput(), op.getOut(), [&](Values &rows) {
+    for (size_t i = 1; i < rows.size(); ++i) {
+      rows[i] = arith::AddFOp::create(builder, e.loc, rows[i - 1], rows[i]);
     }
-  }
-  if (auto *memory = std::get_if<MemoryBox>(&*out)) {
-    access({}, {memory});
-  }
-  writeOperand(op, *out, layout, picked);
-  return success();
+  });
+}
+
+LogicalResult BlockLowering::lowerPickRows(tile::PickRowsOp op) {
+  return rewriteColumns(op, op.getInput(), op.getOut(), [&](Values &rows) {
+    Values all = rows;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i] = all[i - i % op.getBlock() + op.getRow()];
+    }
+  });
 }
 
 LogicalResult BlockLowering::lowerSolve(tile::SolveOp op) {
