@@ -12,7 +12,8 @@
 
 namespace kimi {
 
-/// The limits of compute capability `name` (see GpuArch::get); an error at `module` where there are no schedules for it.
+/// The limits of compute capability `name` (see GpuArch::get); an error at `module` where there are no schedules for
+/// it.
 inline mlir::FailureOr<GpuArch> gpuArchOption(mlir::Operation *module, llvm::StringRef name, int64_t multiprocessors) {
   if (std::optional<GpuArch> found = GpuArch::get(name, multiprocessors)) {
     return *found;

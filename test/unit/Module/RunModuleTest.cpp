@@ -71,7 +71,10 @@ public:
         .write(reinterpret_cast<const char *>(weights.data()), weights.size() * sizeof(float));
     std::string path = (folder + "/m.kmod").str();
     std::ofstream(path, std::ios::binary) << *bytes;
-    kimi_session_options sessionOptions{2, 256, 1};
+    kimi_session_options sessionOptions{};
+    sessionOptions.threads = 2;
+    sessionOptions.max_seq = 256;
+    sessionOptions.batch = 1;
     bool loaded = kimi_module_load(path.c_str(), nullptr, &handle) == KIMI_OK &&
                   kimi_session_create(handle, &sessionOptions, &session) == KIMI_OK;
     EXPECT_TRUE(loaded) << kimi_last_error();
