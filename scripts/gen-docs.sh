@@ -18,4 +18,6 @@ flags=(-I . -I /usr/lib/llvm-22/include)
   done
 } > "$out/docs/reference/passes.md"
 tool=${KIMI_BUILD:-build/release}/tools/kimi-compile/kimi-compile
-if [ -x "$tool" ]; then "$tool" --list-ops=markdown > "$out/docs/onnx-support.md"; fi
+if [ -x "$tool" ]; then
+  { "$tool" --list-ops=markdown; echo; cat test/data/onnx-node/families.md; } > "$out/docs/onnx-support.md"
+fi

@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""Runs ONNX's node tests through kimi-run and says, test by test, what became of each.
+"""Runs ONNX's node tests through kimi-run on the CPU and holds what became of each against the tracked list of refusals.
 
-  scripts/onnx-node-tests.py FOLDER_OR_TAR [--filter REGEX] [--known FILE] [--write FILE]
+  scripts/onnx-node-tests.py FOLDER_OR_TAR [--filter REGEX] [--update | --table]
 
-FOLDER_OR_TAR holds one folder a test (model.onnx, test_data_set_*). Outcomes: pass; refused (a located error);
-mismatch (ran, wrong values); crash (a signal, or no message). --known names a file of `test outcome` lines for tests
-that are not expected to pass; an unexpected failure and an unexpected pass both count as failures.
+FOLDER_OR_TAR holds one folder a test (model.onnx, test_data_set_*). A test passes (every output within rtol 1e-3 and
+atol 1e-5), or is refused: kimi-run fails with an error that names a node or a value of the model. Anything else (wrong
+values, a signal, a time-out, an error that does not say where) is a failure, listed or not.
+
+test/data/onnx-node/refused.txt lists the tests that may be refused, under the reason why. It can only shrink: a test on
+it that passes is a failure, too, and so is a name that no test has. test/data/onnx-node/families.md is the table by
+family, which scripts/gen-docs.sh puts into docs/onnx-support.md; a table that is out of date is a failure. --update
+writes both: tests that pass leave the list, and new refusals are put under a heading of their own, which the next run
+rejects until somebody has given them a reason.
 """
 import argparse
 import collections
@@ -19,64 +25,152 @@ import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+DATA = ROOT / "test" / "data" / "onnx-node"
+UNSORTED = "UNSORTED: give these a reason"
+# An error that can be acted on says where: a node, a value, or what the model as a whole asks for.
+LOCATED = re.compile(r"(node|input|output|value|function) '[^']+'|imports opset")
 
 
 def run_case(tool, case, cache):
-    """(outcome, first line of the message) of one test folder."""
+    """(outcome, message) of one test folder; outcomes are pass, refused, mismatch, vague and crash."""
+    command = [tool, "--onnx-test", case, "--rtol", "1e-3", "--atol", "1e-5", "--cache", cache]
     try:
-        result = subprocess.run([tool, "--onnx-test", case, "--rtol", "1e-3", "--atol", "1e-5", "--cache", cache], capture_output=True,
-                                text=True, timeout=300, errors="replace")
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300, errors="replace")
     except subprocess.TimeoutExpired:
-        return "crash", "timed out"
+        return "crash", "timed out after 300 s"
     lines = result.stderr.splitlines() + result.stdout.splitlines()
-    message = next((line for line in lines if "error:" in line), "") or result.stdout.strip()[-200:]
+    message = next((line for line in lines if "error:" in line), "") or next((line for line in lines if "FAILED" in line), "")
+    message = message.replace(str(case), case.name)
     if result.returncode == 0:
-        return "pass", ""
+        # A folder without a data set would pass with nothing run.
+        return ("pass", "") if "passed, 0 failed" in result.stdout and "\n0 passed" not in "\n" + result.stdout else ("vague", "nothing ran")
     if result.returncode == 3:
         return "mismatch", message
-    if result.returncode in (1, 2) and ("error:" in message or "FAILED" in message) and "ended by signal" not in result.stdout:
-        return "refused", message
-    return "crash", f"exit {result.returncode}: {message or result.stderr[-300:]}"
+    if result.returncode not in (1, 2) or "ended by signal" in result.stdout or "LLVM ERROR" in result.stderr:
+        return "crash", f"exit status {result.returncode}: {message or result.stderr[-300:]}"
+    if "error:" not in message and "FAILED" not in message or not LOCATED.search(message.split(case.name, 1)[-1]):
+        return "vague", message or result.stderr[-300:] or "no message"
+    return "refused", message
+
+
+def run_all(folder, pattern, build):
+    """{test: (outcome, message)}, on every core this process may use."""
+    tool = os.path.join(build, "tools", "kimi-run", "kimi-run")
+    cases = sorted(p.parent for p in folder.rglob("model.onnx") if re.search(pattern, p.parent.name))
+    with tempfile.TemporaryDirectory() as cache, concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return dict(zip([c.name for c in cases], pool.map(lambda c: run_case(tool, c, cache), cases))), cases
+
+
+def read_refused(path):
+    """({test: reason}, [faults]) of the tracked list: `[reason]` headings, one test a line below each."""
+    refused, faults, reason = {}, [], None
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("[") and line.endswith("]"):
+            reason = line[1:-1]
+            if reason == UNSORTED:
+                faults.append(f"{path.name}:{number}: refusals without a reason")
+        elif reason is None or line in refused:
+            faults.append(f"{path.name}:{number}: {line} " + ("has no reason" if reason is None else "is listed twice"))
+        else:
+            refused[line] = reason
+    return refused, faults
+
+
+def write_refused(path, refused):
+    head = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    reasons = collections.defaultdict(list)
+    for test, reason in refused.items():
+        reasons[reason].append(test)
+    with open(path, "w") as f:
+        f.write("\n".join(head) + "\n")
+        for reason, tests in sorted(reasons.items()):
+            f.write(f"\n[{reason}]\n" + "".join(f"{test}\n" for test in sorted(tests)))
+
+
+def family_of(case):
+    """The part of ONNX's specification (a folder of onnx/defs) that the tested operator is defined in."""
+    import onnx
+    model = onnx.load(case / "model.onnx", load_external_data=False)
+    tested = case.name.removeprefix("test_").removeprefix("ai_onnx_ml_").replace("_", "").lower()
+    schemas = {}
+    for node in model.graph.node:
+        try:
+            schemas[node.op_type] = onnx.defs.get_schema(node.op_type, domain=node.domain)
+        except onnx.defs.SchemaError:
+            continue
+    # Expanded functions are of many operators: the tests are named for the one that they came from.
+    if len({n.op_type for n in model.graph.node}) > 1:
+        every = {s.name.lower(): s for s in onnx.defs.get_all_schemas() if s.domain in ("", "ai.onnx.ml", "ai.onnx.preview")}
+        named = [s for name, s in every.items() if tested.startswith(name)]
+        if named:
+            return pathlib.Path(max(named, key=lambda s: len(s.name)).file).parent.name
+    files = collections.Counter(pathlib.Path(s.file).parent.name for s in schemas.values())
+    return files.most_common(1)[0][0] if files else "preview"
+
+
+def table(cases, refused):
+    """The Markdown of docs/onnx-support.md: tests by family, refusals by reason."""
+    rows = collections.defaultdict(collections.Counter)
+    for case in cases:
+        rows[family_of(case)]["passed" if case.name not in refused else "refused"] += 1
+    total = sum(rows.values(), collections.Counter())
+    lines = ["## ONNX's node tests", "", f"Of the {len(cases)} node tests of the `onnx` package, {total['passed']} pass on the CPU; the others are refused with an error",
+             "that names the node (`scripts/onnx-node-tests.py`, see [onnx-node-tests.md](onnx-node-tests.md)). Families are the parts",
+             "of ONNX's specification.", "", "| family | tests | pass | refused |", "| --- | --- | --- | --- |"]
+    for family, row in sorted(rows.items()):
+        lines.append(f"| {family} | {row.total()} | {row['passed']} | {row['refused']} |")
+    lines += [f"| all | {total.total()} | {total['passed']} | {total['refused']} |", "", "| refused, since | tests |", "| --- | --- |"]
+    reasons = collections.Counter(refused.values())
+    lines += [f"| {reason} | {count} |" for reason, count in reasons.most_common()]
+    return "\n".join(lines) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tests")
     parser.add_argument("--build", default=os.environ.get("KIMI_BUILD", str(ROOT / "build" / "release")))
-    parser.add_argument("--filter", default="")
-    parser.add_argument("--known")
-    parser.add_argument("--write", help="write the outcomes of all that did not pass")
-    parser.add_argument("--verbose", "-v", action="store_true")
+    parser.add_argument("--filter", default="", help="only tests whose name matches; the table is not looked at")
+    parser.add_argument("--update", action="store_true", help="write the list and the table")
+    parser.add_argument("--table", action="store_true", help="write the table from the list as it is, and run nothing")
+    parser.add_argument("--verbose", "-v", action="store_true", help="print what became of every test")
     args = parser.parse_args()
-    tool = os.path.join(args.build, "tools", "kimi-run", "kimi-run")
+    refused, faults = read_refused(DATA / "refused.txt")
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(args.tests)
         if folder.is_file():
             with tarfile.open(folder) as archive:
-                archive.extractall(scratch)
+                archive.extractall(scratch, filter="data")
             folder = pathlib.Path(scratch)
-        cases = sorted(p.parent for p in folder.rglob("model.onnx") if re.search(args.filter, p.parent.name))
-        cache = os.path.join(scratch, "cache")
-        os.makedirs(cache, exist_ok=True)
-        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            outcomes = dict(zip((c.name for c in cases), pool.map(lambda c: run_case(tool, c, cache), cases)))
-    known = {}
-    if args.known:
-        with open(args.known) as f:
-            known = dict(line.split(None, 2)[:2] for line in f if line.strip() and not line.startswith("#"))
+        if args.table:
+            cases = sorted(p.parent for p in folder.rglob("model.onnx"))
+            (DATA / "families.md").write_text(table(cases, refused))
+            return 0
+        outcomes, cases = run_all(folder, args.filter, args.build)
+        if not cases:
+            parser.error(f"{args.tests} holds no test that matches")
+        if args.update and not args.filter:
+            refused = {n: refused.get(n, UNSORTED) for n, (outcome, _) in outcomes.items() if outcome == "refused"}
+            write_refused(DATA / "refused.txt", refused)
+            (DATA / "families.md").write_text(table(cases, refused))
+        if not args.filter:
+            faults += [f"{name}: is listed, but there is no such test" for name in refused if name not in outcomes]
+            if (DATA / "families.md").read_text() != table(cases, refused):
+                faults.append("families.md is out of date: run scripts/onnx-node-tests.py --update, then scripts/gen-docs.sh")
     bad = 0
     for name, (outcome, message) in sorted(outcomes.items()):
-        expected = known.get(name, "pass")
-        if (outcome == "pass") != (expected == "pass"):
-            bad += 1
-        if args.verbose or (outcome == "pass") != (expected == "pass"):
-            print(f"{name}: {outcome} {message[:300]}")
-    print(dict(collections.Counter(o for o, _ in outcomes.values())))
-    if args.write:
-        with open(args.write, "w") as f:
-            f.writelines(f"{n} {o} {m[:200]}\n" for n, (o, m) in sorted(outcomes.items()) if o != "pass")
-    print(f"{len(outcomes) - bad} passed, {bad} failed")
-    return 1 if bad else 0
+        fine = outcome == ("refused" if name in refused else "pass")
+        bad += not fine
+        if args.verbose or not fine:
+            note = "; it is on the list of refusals: take it off (--update)" if name in refused and outcome == "pass" else ""
+            print(f"{name}: {outcome}{note} {message[:300]}")
+    for fault in faults:
+        print(fault)
+    print(", ".join(f"{count} {outcome}" for outcome, count in collections.Counter(o for o, _ in outcomes.values()).most_common()))
+    print(f"{len(outcomes) - bad} as expected, {bad} not, {len(faults)} faults of the list")
+    return 1 if bad or faults else 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@
 namespace kimi {
 
 /// Opsets of the default domain, and versions of the file format, that are understood.
-constexpr int64_t kMinOpset = 13, kMaxOpset = 28;
+constexpr int64_t kMinOpset = 1, kMaxOpset = 28;
 constexpr int64_t kMinIrVersion = 3, kMaxIrVersion = 14;
 /// The one version of the com.microsoft domain.
 constexpr int64_t kMicrosoftOpset = 1;

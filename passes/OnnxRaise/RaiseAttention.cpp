@@ -93,8 +93,7 @@ NodeOp AttentionRaiser::matchSoftmax(Value value) const {
   if (!softmax || !softmax.getInput(0)) {
     return {};
   }
-  // Before opset 13 the default was 1, and the axis stood for all axes from it on: the same only for the last.
-  int64_t axis = softmax.getInt("axis", softmax.getVersion() < 13 ? 1 : -1);
+  int64_t axis = softmax.getInt("axis", -1);
   int64_t rank = raiser.rank(softmax.getInput(0));
   return axis == -1 || axis == rank - 1 ? softmax : NodeOp();
 }

@@ -83,7 +83,13 @@ NodeOp Raiser::node(Value value, StringRef opType) const {
     return {};
   }
   auto node = strip(value).getDefiningOp<NodeOp>();
-  return node && node.is(opType) ? node : NodeOp();
+  if (!node || !node.is(opType)) {
+    return {};
+  }
+  // Before opset 13 the axis was 1 by default, and stood for all axes from it on: the same only for the last.
+  bool isFlat = opType == "Softmax" && node.getVersion() < 13;
+  int64_t axis = isFlat ? node.getInt("axis", 1) : -1;
+  return axis == -1 || axis == rank(node.getInput(0)) - 1 ? node : NodeOp();
 }
 
 std::optional<double> Raiser::scalar(Value value) const {

@@ -29,7 +29,8 @@ public:
   /// Erases dead nodes and gives the function the types that it now returns.
   void finish();
 
-  /// The node behind `value` if it is of this operator of the default domain, seen through `strip`; else null.
+  /// The node behind `value` if it is of this operator of the default domain, seen through `strip`; else null. A
+  /// Softmax of several axes, as before opset 13, is none.
   NodeOp node(mlir::Value value, llvm::StringRef opType) const;
   /// `value` without what changes nothing: Identity, Dropout at inference, Concat of one tensor, Cast to the same type,
   /// and Reshape, Expand, Squeeze to the same shape.

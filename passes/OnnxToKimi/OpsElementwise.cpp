@@ -242,7 +242,7 @@ void kimi::onnx::registerElementwiseOps(OpTable &table) {
       [](NodeOp, Dims x) -> Host { return SymbolicDim::eq(x[0], x[1]); },
       [](NodeOp, Reals x) { return x[0] == x[1] ? 1.0 : 0.0; });
   compare(
-      "Less", 9, kNumber, comparison(Real::OLT, Whole::slt, Whole::ult),
+      "Less", 7, kNumber, comparison(Real::OLT, Whole::slt, Whole::ult),
       [](NodeOp, Dims x) -> Host { return SymbolicDim::lt(x[0], x[1]); },
       [](NodeOp, Reals x) { return x[0] < x[1] ? 1.0 : 0.0; });
   compare(
@@ -250,7 +250,7 @@ void kimi::onnx::registerElementwiseOps(OpTable &table) {
       [](NodeOp, Dims x) -> Host { return SymbolicDim::le(x[0], x[1]); },
       [](NodeOp, Reals x) { return x[0] <= x[1] ? 1.0 : 0.0; });
   compare(
-      "Greater", 9, kNumber, comparison(Real::OGT, Whole::sgt, Whole::ugt),
+      "Greater", 7, kNumber, comparison(Real::OGT, Whole::sgt, Whole::ugt),
       [](NodeOp, Dims x) -> Host { return SymbolicDim::lt(x[1], x[0]); },
       [](NodeOp, Reals x) { return x[0] > x[1] ? 1.0 : 0.0; });
   compare(
@@ -277,7 +277,7 @@ void kimi::onnx::registerElementwiseOps(OpTable &table) {
   add(std::move(where));
 
   auto fold = [&](const char *name, unsigned kinds, bool exact, EmitFn emit, HostFn host, RealFn real) {
-    ElementwiseOp op{name, 8, kinds};
+    ElementwiseOp op{name, 6, kinds};
     op.exact = exact;
     op.variadic = true;
     op.emit = std::move(emit);

@@ -145,6 +145,13 @@ static LogicalResult buildClip(BuildContext &c) {
       inputs.push_back(c.input(i));
     }
   }
+  // Attributes until opset 10, inputs since.
+  for (StringRef name : {"min", "max"}) {
+    if (c.node.getOnnxAttr(name)) {
+      (name == "min" ? low : high) = static_cast<int>(inputs.size());
+      inputs.push_back(c.full({}, x.type, c.node.getFloat(name, 0)));
+    }
+  }
   c.give(c.map(inputs, x.shape, x.type, [&](OpBuilder &b, Location loc, ValueRange e) {
     Value value = e[0];
     auto bound = [&](Value by, bool isMax) -> Value {
@@ -291,7 +298,7 @@ void kimi::onnx::registerMathOps(OpTable &table) {
     Real high = x.select(lambda.less(x), x - bias, x.constant(0.0));
     return x.select(x.less(lambda.neg()), x + bias, high);
   });
-  table.add("Clip", 11, inferSameAsFirst, buildClip);
+  table.add("Clip", 6, inferSameAsFirst, buildClip);
   table.add("Gelu", 20, inferFloat, buildGelu);
   table.addMicrosoft("Gelu", inferFloat, buildGelu);
   table.addMicrosoft("FastGelu", inferFloat, biasGelu(true));

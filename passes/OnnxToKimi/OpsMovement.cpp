@@ -225,12 +225,19 @@ static FailureOr<SmallVector<SliceAxis>> sliceOf(InferContext &c) {
   for (const SymbolicDim &dim : from) {
     slices.push_back({0, dim, 1});
   }
-  FailureOr<Shape> starts = c.content(1, "starts"), ends = c.content(2, "ends");
+  // Attributes until opset 9, inputs since.
+  auto bounds = [&](unsigned index, StringRef what) -> FailureOr<Shape> {
+    std::optional<SmallVector<int64_t>> given = c.node.getInts(what);
+    return given && !c.has(index) ? FailureOr<Shape>(Shape(given->begin(), given->end())) : c.content(index, what);
+  };
+  FailureOr<Shape> starts = bounds(1, "starts"), ends = bounds(2, "ends");
   if (failed(starts) || failed(ends)) {
     return failure();
   }
   SmallVector<int64_t> axes, steps(starts->size(), 1);
-  if (c.has(3)) {
+  if (std::optional<SmallVector<int64_t>> given = c.node.getInts("axes")) {
+    axes = *given;
+  } else if (c.has(3)) {
     FailureOr<SmallVector<int64_t>> given = c.constants(3, "axes");
     if (failed(given)) {
       return failure();
@@ -479,7 +486,7 @@ void kimi::onnx::registerMovementOps(OpTable &table) {
   table.add("Transpose", 1, inferTranspose, buildTranspose);
   table.add("Expand", 8, inferExpand, buildExpand);
   table.add("Tile", 6, inferTile, buildTile);
-  table.add("Slice", 10, inferSlice, buildSlice, "axes and steps must be constant");
+  table.add("Slice", 1, inferSlice, buildSlice, "axes and steps must be constant");
   table.add("Split", 2, inferSplit, buildSplit);
   table.add("Concat", 4, inferConcat, buildConcat);
 }

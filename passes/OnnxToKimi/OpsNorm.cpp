@@ -14,13 +14,15 @@ using namespace mlir;
 using namespace kimi;
 using namespace kimi::onnx;
 
-static LogicalResult inferSoftmax(InferContext &c) {
-  FailureOr<int64_t> axis = c.axis(c.node.getInt("axis", -1), c.in(0).rank());
-  if (failed(axis)) {
-    return failure();
-  }
-  c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
-  return success();
+/// Over one axis since opset 13; before, over all axes from `axis` on.
+static InferFn inferSoftmax(int64_t defaultAxis) {
+  return [defaultAxis](InferContext &c) -> LogicalResult {
+    if (failed(c.axis(c.node.getInt("axis", defaultAxis), c.in(0).rank()))) {
+      return failure();
+    }
+    c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
+    return success();
+  };
 }
 
 static LogicalResult inferNorm(InferContext &c) {
@@ -49,6 +51,20 @@ static BuildFn softmax(bool log) {
     Value value = c.value(x);
     int64_t axis = *c.axis(c.node.getInt("axis", -1), x.rank());
     c.give(c.wrap(SoftmaxOp::create(c.b, c.loc, value.getType(), value, axis, log), x.shape, x.type));
+    return success();
+  };
+}
+
+/// Softmax until opset 12: of a matrix whose rows are the axes before `axis`, and whose columns are the others.
+static BuildFn flatSoftmax(bool log) {
+  return [log](BuildContext &c) {
+    Tensor x = c.input(0);
+    int64_t axis = *c.axis(c.node.getInt("axis", 1), x.rank());
+    ArrayRef<SymbolicDim> shape = x.shape;
+    Shape matrix = {elementCount(shape.take_front(axis)), elementCount(shape.drop_front(axis))};
+    Value value = c.value(c.reshape(x, matrix));
+    Value result = SoftmaxOp::create(c.b, c.loc, value.getType(), value, /*axis=*/1, log);
+    c.give(c.reshape(c.wrap(result, matrix, x.type), x.shape));
     return success();
   };
 }
@@ -197,8 +213,10 @@ static BuildFn skipNorm(bool centred) {
 }
 
 void kimi::onnx::registerNormOps(OpTable &table) {
-  table.add("Softmax", 13, inferSoftmax, softmax(false));
-  table.add("LogSoftmax", 13, inferSoftmax, softmax(true));
+  table.add("Softmax", 1, inferSoftmax(1), flatSoftmax(false));
+  table.add("LogSoftmax", 1, inferSoftmax(1), flatSoftmax(true));
+  table.add("Softmax", 13, inferSoftmax(-1), softmax(false));
+  table.add("LogSoftmax", 13, inferSoftmax(-1), softmax(true));
   table.add("LayerNormalization", 17, inferNorm, norm(true));
   table.add("RMSNormalization", 23, inferNorm, norm(false));
   table.addMicrosoft("SimplifiedLayerNormalization", inferNorm, norm(false));

@@ -259,6 +259,7 @@ static LogicalResult buildReverseSequence(BuildContext &c) {
 
 void kimi::onnx::registerScatterOps(OpTable &table) {
   table.add("ScatterElements", 11, inferScatterElements, buildScatterElements);
+  table.add("Scatter", 9, inferScatterElements, buildScatterElements); // its name until opset 11
   table.add("ScatterND", 11, inferScatterND, buildScatterND);
   table.add("TensorScatter", 24, inferTensorScatter, buildTensorScatter);
   table.add("OneHot", 9, inferOneHot, buildOneHot, "depth must be known on the host");

@@ -154,7 +154,7 @@ static BuildFn pool(Pool kind, bool global) {
 
 void kimi::onnx::registerWindowOps(OpTable &table) {
   table.add("AveragePool", 7, inferPool(false), pool(Pool::Average, false));
-  table.add("MaxPool", 8, inferPool(false), pool(Pool::Max, false), "no Indices output");
+  table.add("MaxPool", 1, inferPool(false), pool(Pool::Max, false), "no Indices output");
   table.add("LpPool", 2, inferPool(false), pool(Pool::Lp, false));
   table.add("GlobalAveragePool", 1, inferPool(true), pool(Pool::Average, true));
   table.add("GlobalMaxPool", 1, inferPool(true), pool(Pool::Max, true));

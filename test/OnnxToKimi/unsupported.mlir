@@ -3,7 +3,7 @@
 // All at once; what only follows from a node that is listed is not.
 // CHECK: error: {{.*}}node 'first': ai.onnx.StringSplit-20 is not supported: no version of this operator is supported
 // CHECK: error: {{.*}}node 'second': my.domain.Add-1 is not supported: no version of this operator is supported
-// CHECK: error: {{.*}}node 'third': ai.onnx.Softmax-11 is not supported: this version is too old; nearest supported version is 13
+// CHECK: error: {{.*}}node 'third': ai.onnx.Add-6 is not supported: this version is too old; nearest supported version is 7
 // CHECK: error: {{.*}}node 'fourth': ai.onnx.Add-99 is not supported: this version is too new; nearest supported version is 28
 // CHECK: error: {{.*}}node 'fifth': ai.onnx.Sqrt-13 is not supported: element type i32 is not supported
 // CHECK: error: {{.*}}node 'sixth': ai.onnx.Cast-23 is not supported: conversions of 8-bit floating-point numbers are not supported
@@ -13,7 +13,7 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>)
   %0 = onnx.node "StringSplit"(%x) {version = 20 : i64} : (tensor<4xf32>) -> none loc("first")
   %1 = onnx.node "Relu"(%0) {version = 14 : i64} : (none) -> tensor<4xf32> loc("follows")
   %2 = onnx.node "Add"(%x, %x) {domain = "my.domain", version = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("second")
-  %3 = onnx.node "Softmax"(%x) {version = 11 : i64} : (tensor<4xf32>) -> tensor<4xf32> loc("third")
+  %3 = onnx.node "Add"(%x, %x) {version = 6 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("third")
   %4 = onnx.node "Add"(%x, %x) {version = 99 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("fourth")
   %5 = onnx.node "Sqrt"(%i) {version = 13 : i64} : (tensor<4xi32>) -> tensor<4xi32> loc("fifth")
   %7 = onnx.node "Cast"(%x) {attrs = {to = 17 : i64}, version = 23 : i64} : (tensor<4xf32>) -> tensor<4xf8E4M3FN> loc("sixth")

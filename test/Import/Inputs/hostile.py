@@ -234,7 +234,7 @@ def simple(**fields):
 
 
 def opset_low():
-    return simple(opsets=[("", 12)])
+    return simple(opsets=[("", 0)])
 
 
 def opset_high():

@@ -36,7 +36,7 @@ MESSAGES = {
     "deep_subgraphs": "subgraphs nested too deep",
     "sparse_outside": "index 0 of the sparse tensor lies outside its shape",
     "sparse_large": "a sparse tensor of 4398046511104 bytes",
-    "opset_low": "imports opset 12 of ai.onnx; opsets 13 to 28 are accepted",
+    "opset_low": "imports opset 0 of ai.onnx; opsets 1 to 28 are accepted",
     "opset_high": "imports version 2 of com.microsoft; version 1 is accepted",
     "opset_missing": "node 'relu' (Relu): the model imports no opset of ai.onnx",
     "opset_twice": "imports domain 'ai.onnx' in versions 20 and 21",
