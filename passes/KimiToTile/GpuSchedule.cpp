@@ -160,10 +160,14 @@ void addSpecialized(const GpuArch &arch, const LinearShape &shape, std::vector<L
   }
   auto add = [&](int64_t groups, int64_t columns, int64_t depth, int64_t cluster, bool walks, bool launches) {
     // Registers of a thread: accumulators, as many again where whole tiles are read beside them, addresses, what a norm
-    // reads of rows and columns, and what shifts rows of words that start anywhere.
-    constexpr int64_t addresses = 40, ofNorm = 30, ofShift = 64, most = 232, fewestStages = 3, mostStages = 8;
+    // reads of rows and columns, what shifts rows of words that start anywhere, numbers of columns for an argmax.
+    constexpr int64_t addresses = 40, ofNorm = 30, ofShift = 64, ofArgmax = 40, most = 232;
+    constexpr int64_t fewestStages = 3, mostStages = 8;
     bool shifts = shape.resultSize == 4 && shape.n % 4 != 0;
-    int64_t others = addresses + (shape.norm ? ofNorm : 0) + (shifts ? ofShift : 0);
+    // First the rows are shifted, then their argmax is taken; a block that walks has neither to spare.
+    int64_t shift = shifts ? ofShift : 0, argmax = shape.argmax ? ofArgmax : 0;
+    int64_t after = walks ? shift + argmax : std::max(shift, argmax);
+    int64_t others = addresses + (shape.norm ? ofNorm : 0) + after;
     if (columns / 2 * (shape.wideExtras ? 2 : 1) + others > most) {
       return;
     }

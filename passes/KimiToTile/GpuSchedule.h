@@ -69,6 +69,7 @@ struct LinearShape {
   bool norm;           // the rows of x are normalised
   bool wideExtras;     // the epilogue reads whole tiles
   bool copyable;       // the copy engine can fetch boxes of x and w: rows start at multiples of 16 bytes
+  bool argmax = false; // the epilogue takes the argmax of the rows of y
 };
 
 /// The tiles for every M, in ascending order of rows; the last is for any number. With `rows` known, the one for it.

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Kimi/Reference.h"
 #include "passes/KimiToTile/HostViews.h"
+#include <limits>
 #include <numeric>
 
 using namespace mlir;
@@ -102,8 +103,8 @@ FoldedLinear::FoldedLinear(HostContext &context, FusedLinearOp op) : LinearProbl
 
 LinearGpuKernel::LinearGpuKernel(HostContext &context, const GpuArch &arch, FoldedLinear &problem,
                                  const LinearTile &tile, LinearPart part, ArrayRef<Value> workspaces, unsigned own)
-    : context(context), arch(arch), p(problem), s(tile), part(part), workspaces(workspaces), own(own),
-      writer(context, problem.op), t(writer), b(writer.body()), loc(writer.loc()) {}
+    : arch(arch), p(problem), s(tile), part(part), workspaces(workspaces), own(own), writer(context, problem.op),
+      t(writer), b(writer.body()), loc(writer.loc()) {}
 
 bool LinearGpuKernel::importArguments() {
   x = writer.input(p.x);
@@ -135,6 +136,12 @@ FailureOr<KernelWriter::Variant> LinearGpuKernel::build(const std::string &stem,
     y = writer.result(type, {splits, p.m.isConstant() ? p.m : p.m * guard, columns});
   } else {
     y = writer.result(RankedTensorType::get({known, p.n}, elementOf(p.op.getResult())), {p.m, columns});
+    if (p.greedy) {
+      int64_t parts = p.parts.getConstant().value_or(ShapedType::kDynamic);
+      auto type = RankedTensorType::get({known, parts}, b.getF32Type());
+      maxima = writer.result(type, {p.m, p.parts});
+      places = writer.result(type, {p.m, p.parts});
+    }
   }
   SymbolicDim units = SymbolicDim::ceilDiv(p.m, s.rows * s.cluster) * SymbolicDim::ceilDiv(columns, s.columns);
   Value unit = blockId(0);
@@ -215,6 +222,7 @@ void LinearGpuKernel::place(Value index) {
   }
   firstRow = times(row, s.rows);
   firstColumn = times(column, s.columns);
+  columnTile = column;
   if (s.direct && p.n % s.columns != 0) { // weights are read in whole tiles: the last one starts early
     firstColumn = arith::MinUIOp::create(b, loc, firstColumn, writer.constant(p.n - s.columns));
   }
@@ -404,6 +412,35 @@ void LinearGpuKernel::finish() {
     buildEpilogue(t, p.op, acc, {}, {}, extraTiles);
   }
   t.store(acc, y, {firstRow, firstColumn}, {0, 1});
+  if (p.greedy) {
+    buildGreedyPart();
+  }
+}
+
+/// The maximum of each row of the tile and minus its place. Of what is stored: values that are equal after rounding
+/// are.
+void LinearGpuKernel::buildGreedyPart() {
+  Type stored = elementOf(y);
+  if (p.n % s.columns != 0 || !stored.isF32()) {
+    t.map({acc}, acc, [&](ValueRange v) -> Value {
+      Value value = castFloat(b, loc, castFloat(b, loc, v[0], stored), b.getF32Type());
+      if (p.n % s.columns == 0 || s.direct) { // those of a direct kernel are all inside
+        return value;
+      }
+      Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, column(), writer.constant(p.n));
+      return arith::SelectOp::create(b, loc, inside, value, t.number(-std::numeric_limits<float>::infinity()));
+    });
+  }
+  auto [maximum, best] = buildArgmax(
+      t, acc, Value(), acc, [&](ValueRange v) { return emitMinusIndexOfMaximum(b, loc, v[0], v[1], column()); });
+  t.store(maximum, maxima, {firstRow, columnTile}, {0, 1});
+  t.store(best, places, {firstRow, columnTile}, {0, 1});
+}
+
+/// Within a map over a tile of y: the column of the element.
+Value LinearGpuKernel::column() {
+  Value inTile = tile::ElementIndexOp::create(b, loc, b.getIndexType(), uint64_t(1));
+  return arith::AddIOp::create(b, loc, firstColumn, inTile);
 }
 
 LogicalResult kimi::buildStatistics(HostContext &context, FoldedLinear &p, const SymbolicDim &taken) {

@@ -8,6 +8,7 @@
 #define KIMI_PASSES_KIMITOTILE_LINEARGPUKERNEL_H
 
 #include "passes/KimiToTile/GpuSchedule.h"
+#include "passes/KimiToTile/GreedyKernels.h"
 #include "passes/KimiToTile/LinearProblem.h"
 #include "passes/KimiToTile/RowStatistics.h"
 
@@ -30,6 +31,11 @@ struct FoldedLinear : LinearProblem {
   bool tf32;               // fp32 factors may be rounded to 10 bits of mantissa
   bool copyable;           // rows of x start at multiples of 16 bytes
   mlir::Value scale, mean; // r and mean: [M, 1] f32, of a launch of their own; null where no variant wants them
+
+  // The greedy_token of all rows of y, whose parts are the tiles of y in the variant that is taken; null: none.
+  GreedyTokenOp greedy;
+  SymbolicDim parts;     // tiles of columns
+  int64_t mostParts = 0; // in any variant
 };
 
 /// Writes the launch that takes the statistics of the rows of x, and puts them into `problem`. Where `taken` is 0, grid
@@ -66,13 +72,14 @@ private:
   void loadColumns();
   void loadRows();
   void finish();
+  void buildGreedyPart();
+  mlir::Value column();
 
   mlir::Value times(mlir::Value index, int64_t factor) {
     return mlir::arith::MulIOp::create(b, loc, index, writer.constant(factor));
   }
   mlir::Value blockId(uint64_t dim) { return tile::BlockIdOp::create(b, loc, b.getIndexType(), dim); }
 
-  HostContext &context;
   const GpuArch &arch;
   FoldedLinear &p;
   LinearTile s;
@@ -84,9 +91,9 @@ private:
   mlir::OpBuilder &b;
   mlir::Location loc;
   std::optional<RowStatistics> statistics; // where they are taken on the way
-  mlir::Value x, w, sums, shifts, scale, mean, y;
+  mlir::Value x, w, sums, shifts, scale, mean, y, maxima, places;
   llvm::SmallVector<mlir::Value> extras, partials;
-  mlir::Value firstRow, firstColumn, splitIndex, acc;
+  mlir::Value firstRow, firstColumn, columnTile, splitIndex, acc;
   mlir::Value scaleTile, meanTile, sumsTile, shiftsTile;
   llvm::SmallVector<mlir::Value> extraTiles;
   bool hasColumns = false, hasRows = false; // loaded

@@ -133,6 +133,9 @@ def KimiScheduleLinearGpu : Pass<"kimi-schedule-linear-gpu", "mlir::ModuleOp"> {
     four rows read the weights where they multiply them (`_m1`, `_m4`). Where the grid is smaller than the GPU, the sum
     over K is split: one launch writes partial sums (`_part`), the next adds them up in a fixed order (`_sum`).
 
+    Where kimi.greedy_token reads all rows of y, its first half is part of the epilogue: each tile leaves the maximum of
+    its part of a row and minus the lowest place of it, a launch of a block a row takes the best (GreedyKernels.h).
+
     Left to the reference lowering, with a remark: dynamic K or N, element types other than f32, bf16 and f16.
 
     Before: `%y = kimi.fused_linear %x, %w norm layer(%g, %b) eps 1.0e-5 ... { ... }`
@@ -254,7 +257,8 @@ def KimiScheduleDeltaRule : Pass<"kimi-schedule-delta-rule", "mlir::ModuleOp"> {
 def KimiScheduleGreedyToken : Pass<"kimi-schedule-greedy-token", "mlir::ModuleOp"> {
   let summary = "make tile kernels of kimi.greedy_token";
   let description = [{
-    Two launches. A block of the first finds the maximum of `columns` logits of a row and its first place, a block of the
+    For logits that are not the result of a kimi.fused_linear for GPUs, which begins the search itself (see
+    kimi-schedule-linear-gpu). Two launches. A block of the first finds the maximum of `columns` logits of a row and its first place, a block of the
     second the best among the blocks of a row. Places are fp32 numbers, so that both are `tile.reduce max`.
 
     Before: `%t = kimi.greedy_token %logits : tensor<?x50257xf32> -> tensor<?xi64>`

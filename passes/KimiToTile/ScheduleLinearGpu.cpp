@@ -14,6 +14,7 @@
 #include "passes/KimiToTile/HostViews.h"
 #include "passes/KimiToTile/LinearGpuKernel.h"
 #include "passes/KimiToTile/Passes.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_KIMISCHEDULELINEARGPU
@@ -46,17 +47,25 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
 
   LogicalResult schedule(HostContext &context, FusedLinearOp op) {
     FoldedLinear p(context, op);
-    LinearShape shape{p.n, p.k, static_cast<int64_t>(p.operand.getIntOrFloatBitWidth() / 8)};
+    LinearShape shape{};
+    shape.n = p.n;
+    shape.k = p.k;
+    shape.elementSize = static_cast<int64_t>(p.operand.getIntOrFloatBitWidth() / 8);
     Type result = cast<ShapedType>(op.getType()).getElementType();
     shape.resultSize = static_cast<int64_t>(result.getIntOrFloatBitWidth() / 8);
     shape.norm = p.hasNorm();
     shape.wideExtras = llvm::any_of(p.extras, [](const LinearExtra &extra) { return extra.perRow && extra.perColumn; });
     shape.copyable = p.copyable;
+    GreedyTokenOp greedy = findGreedyToken(op.getResult());
+    shape.argmax = greedy != nullptr;
     std::vector<LinearChoice> choices = chooseLinearTiles(arch, shape, p.m.getConstant());
     SymbolicDim wanted(0), below(0);
     for (const LinearChoice &choice : choices) {
       wanted = choice.tile.launchedStatistics ? wanted + taken(p, choice, below) : wanted;
       below = choice.rows ? SymbolicDim(*choice.rows) : below;
+    }
+    if (greedy) {
+      joinGreedy(p, greedy, choices);
     }
     if (!wanted.is(0) && failed(buildStatistics(context, p, wanted))) {
       return failure();
@@ -80,7 +89,12 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
       }
       variants.push_back(*variant);
     }
-    Value y = kernel->getWriter().dispatch(variants, 2 * p.k).getResult(0);
+    DispatchOp dispatch = kernel->getWriter().dispatch(variants, 2 * p.k);
+    Value y = dispatch.getResult(0);
+    if (p.greedy &&
+        failed(buildGreedyLast(context, p.greedy, {dispatch.getResult(1), dispatch.getResult(2), p.m, p.mostParts}))) {
+      return failure();
+    }
     OpBuilder b(op);
     auto type = cast<RankedTensorType>(op.getType());
     context.replace(op, fromMatrix(context, b, op.getLoc(), y, type, context.scalars.shape(op.getResult())));
@@ -100,6 +114,19 @@ private:
     }
     SymbolicDim more = SymbolicDim::lt(below, p.m);
     return choice.rows ? more * SymbolicDim::le(p.m, *choice.rows) : more;
+  }
+
+  /// The argmax of y's rows begins in the epilogue: each tile of y is a part.
+  static void joinGreedy(FoldedLinear &p, GreedyTokenOp greedy, ArrayRef<LinearChoice> choices) {
+    p.greedy = greedy;
+    for (const LinearChoice &choice : llvm::reverse(choices)) {
+      int64_t columns = choice.tile.splits > 1 ? sumTile(choice.tile).columns : choice.tile.columns;
+      int64_t count = llvm::divideCeil(p.n, columns);
+      p.mostParts = std::max(p.mostParts, count);
+      SymbolicDim parts(count);
+      bool isSame = !choice.rows || parts == p.parts;
+      p.parts = isSame ? parts : SymbolicDim::select(SymbolicDim::le(p.m, *choice.rows), parts, p.parts);
+    }
   }
 
   static std::string name(const std::string &stem, const LinearChoice &choice, const char *suffix) {

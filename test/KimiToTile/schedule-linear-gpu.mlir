@@ -1,3 +1,4 @@
+// RUN: kimi-opt %s --kimi-schedule-linear-gpu --canonicalize --split-input-file | FileCheck %s --check-prefix=ARGMAX
 // RUN: kimi-opt %s --kimi-schedule-linear-gpu --canonicalize --split-input-file | FileCheck %s
 // RUN: kimi-opt %s --kimi-schedule-linear-gpu --split-input-file 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: kimi-opt %s --kimi-schedule-linear-gpu=arch=90a --canonicalize --split-input-file | FileCheck %s --check-prefix=WGMMA
@@ -200,4 +201,47 @@ func.func @constant(%x: tensor<16x512xbf16>) -> tensor<16x32xbf16> {
     kimi.yield %narrow : bf16
   }
   return %y : tensor<16x32xbf16>
+}
+
+// -----
+
+// The likeliest token of every row: each tile of logits leaves its rows' maxima and minus their places, as many parts as
+// the variant that is taken has tiles of columns; one more launch takes the best. Columns past the end are no tokens.
+// ARGMAX: tile.kernel @linear_64x1037_m1(
+// ARGMAX: tile.kernel @linear_64x1037(
+// ARGMAX: tile.store %[[ACC:[0-9]+]] to %arg2[
+// ARGMAX: tile.map ins(%[[ACC]] :
+// ARGMAX: arith.cmpi ult, %{{.*}}, %c1037
+// ARGMAX: tile.reduce max %[[ACC]] into %[[M:[0-9]+]] axis 1
+// ARGMAX: arith.cmpf oeq
+// ARGMAX: tile.reduce max %[[ACC]] into %[[P:[0-9]+]] axis 1
+// ARGMAX: tile.store %[[M]] to %arg3[
+// ARGMAX: tile.store %[[P]] to %arg4[
+// ARGMAX-LABEL: func.func @argmax
+// ARGMAX: %[[Y:.*]]:3 = kimi.dispatch [@linear_64x1037_m1,
+// ARGMAX: %[[T:.*]] = kimi.dispatch [@greedy_last] {{.*}} ins(%[[Y]]#1, %[[Y]]#2 : {{.*}} -> tensor<?x1xi64>
+// ARGMAX-NOT: kimi.greedy_token
+func.func @argmax(%x: tensor<?x1x64xf32>, %w: tensor<64x1037xf32>) -> (tensor<?x1x1037xf32>, tensor<?x1xi64>) {
+  %y = kimi.fused_linear %x, %w : (tensor<?x1x64xf32>, tensor<64x1037xf32>) -> tensor<?x1x1037xf32> {
+  ^bb0(%v: f32):
+    kimi.yield %v : f32
+  }
+  %t = kimi.greedy_token %y : tensor<?x1x1037xf32> -> tensor<?x1xi64>
+  return %y, %t : tensor<?x1x1037xf32>, tensor<?x1xi64>
+}
+
+// -----
+
+// Tokens of some rows only: left to a launch over the logits.
+// ARGMAX-LABEL: func.func @some_rows
+// ARGMAX: kimi.dispatch [@linear_64x1037
+// ARGMAX: kimi.greedy_token
+func.func @some_rows(%x: tensor<?x64xf32>, %w: tensor<64x1037xf32>) -> (tensor<?x1037xf32>, tensor<1xi64>) {
+  %y = kimi.fused_linear %x, %w : (tensor<?x64xf32>, tensor<64x1037xf32>) -> tensor<?x1037xf32> {
+  ^bb0(%v: f32):
+    kimi.yield %v : f32
+  }
+  %last = tensor.extract_slice %y[0, 0] [1, 1037] [1, 1] : tensor<?x1037xf32> to tensor<1x1037xf32>
+  %t = kimi.greedy_token %last : tensor<1x1037xf32> -> tensor<1xi64>
+  return %y, %t : tensor<?x1037xf32>, tensor<1xi64>
 }

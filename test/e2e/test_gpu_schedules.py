@@ -154,11 +154,16 @@ def test_attention(kind, precision, arch, tmp_path):
     g.check(tmp_path, precision, arch)
 
 
-def language_model(path, vocabulary=1024, heads=4, key_heads=2, channels=32):
-    """One layer of grouped causal attention between an embedding and logits, random weights."""
+def language_model(path, vocabulary=1024, heads=4, key_heads=2, channels=32, twins=False):
+    """One layer of grouped causal attention between an embedding and logits, random weights. With `twins`, the logits of
+    the second half of the tokens are those of the first."""
     g, width = Graph(), heads * channels
     rows = (heads + 2 * key_heads) * channels
     emb, project, out = g.weight(vocabulary, width), g.weight(width, rows, scale=width**-0.5), g.weight(width, vocabulary)
+    if twins:
+        values = numpy_helper.to_array(g.weights[-1]).copy()
+        values[:, -(vocabulary // 2):] = values[:, :vocabulary // 2]
+        g.weights[-1].CopyFrom(numpy_helper.from_array(values, out))
     for name, values in (("four", [0, 0, -1, channels]), ("three", [0, 0, width]),
                          ("parts", [heads * channels, key_heads * channels, key_heads * channels])):
         g.weights.append(numpy_helper.from_array(np.array(values, np.int64), name))
@@ -189,3 +194,25 @@ def test_long_context(arch, tmp_path):
             report, "--tokenizer", MINI, "--max-seq", 4096)
         tokens.append(json.loads(report.read_text())["tokens"])
     assert len(tokens[0]) == 12 and tokens[0] == tokens[1]
+
+
+@pytest.mark.parametrize("precision,arch", ROADS)
+def test_argmax_in_the_epilogue(precision, arch, tmp_path):
+    """The next token of a batch, for each range of rows that has kernels of its own: the first place of the maximum of
+    the logits beside it. Every maximum stands twice."""
+    vocabulary = 1037
+    language_model(tmp_path / "lm.onnx", vocabulary, twins=True)
+    module = compiled(tmp_path / "lm.onnx", tmp_path, f"--precision={precision}", arch=arch)
+    plan = run(tool("kimi-run"), module, "--describe").stdout
+    last = plan[plan.index("prefill_last"):]
+    assert "greedy_last on" in last and f"greedy_{vocabulary}" not in last
+    rng = np.random.default_rng()
+    for batch in (1, 3, 9, 40, 150, 1100):
+        ids = rng.integers(0, vocabulary, (batch, 5))
+        got = outputs(module, {"input_ids": ids}, tmp_path, "--entry", "prefill_last", "--batch", batch, "--max-seq", 8)
+        logits = got["logits"].reshape(batch, vocabulary)
+        assert np.isfinite(logits).all()
+        want, best = logits.argmax(axis=1), np.sort(logits, axis=1)[:, -2:]
+        ties = best[:, 0] == best[:, 1]  # all, unless the twins are summed in another order
+        assert ties.any() and (want[ties] < vocabulary // 2).all()
+        np.testing.assert_array_equal(got["next_token"].reshape(batch), want)
