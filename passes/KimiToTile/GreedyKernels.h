@@ -22,7 +22,8 @@ namespace kimi {
 /// `place` gives minus the place of an element, or -inf where it is not the maximum, from the element, the maximum and,
 /// where `places` is given, its element; it is written to `found` [rows, columns], which may be `values`.
 std::pair<mlir::Value, mlir::Value> buildArgmax(TileBuilder &t, mlir::Value values, mlir::Value places,
-                                                mlir::Value found, llvm::function_ref<mlir::Value(mlir::ValueRange)> place);
+                                                mlir::Value found,
+                                                llvm::function_ref<mlir::Value(mlir::ValueRange)> place);
 
 /// What is known of parts of the rows of logits: maxima and minus their places, both [rows, parts] f32; `mostParts`
 /// bounds a dynamic `parts`.
