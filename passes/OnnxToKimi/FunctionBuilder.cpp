@@ -276,6 +276,10 @@ Value FunctionBuilder::materialize(Value original, Location loc) {
       elements = elements.bitcast(element);
     }
     result = arith::ConstantOp::create(b, loc, elements);
+  } else if (isa_and_nonnull<onnx::ConstantOp>(original.getDefiningOp()) && info.shape &&
+             elementCount(*info.shape).is(0)) {
+    Type element = storageType(info.elementType);
+    result = tensor::EmptyOp::create(b, loc, tensorType(*info.shape, element).getShape(), element);
   } else if (info.isHost() && info.shape) {
     Type element = storageType(info.elementType);
     RankedTensorType type = tensorType(*info.shape, element);
