@@ -149,12 +149,15 @@ def main():
             (DATA / "families.md").write_text(table(cases, refused))
             return 0
         outcomes, cases = run_all(folder, args.filter, args.build)
+        listed = refused
         if not cases:
             parser.error(f"{args.tests} holds no test that matches")
-        if args.update and not args.filter:
-            refused = {n: refused.get(n, UNSORTED) for n, (outcome, _) in outcomes.items() if outcome == "refused"}
+        if args.update:
+            refused = {n: r for n, r in refused.items() if args.filter and n not in outcomes}
+            refused |= {n: listed.get(n, UNSORTED) for n, (outcome, _) in outcomes.items() if outcome == "refused"}
             write_refused(DATA / "refused.txt", refused)
-            (DATA / "families.md").write_text(table(cases, refused))
+            every = sorted(p.parent for p in folder.rglob("model.onnx"))
+            (DATA / "families.md").write_text(table(every, refused))
         if not args.filter:
             faults += [f"{name}: is listed, but there is no such test" for name in refused if name not in outcomes]
             if (DATA / "families.md").read_text() != table(cases, refused):

@@ -170,6 +170,8 @@ const OpTable &OpTable::get() {
     registerWindowOps(table);
     registerConvOps(table);
     registerQuantizationOps(table);
+    registerQuantizeLinearOps(table);
+    registerBitCastOps(table);
     return table;
   }();
   return table;

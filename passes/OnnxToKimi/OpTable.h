@@ -113,6 +113,8 @@ void registerChannelNormOps(OpTable &table);
 void registerWindowOps(OpTable &table);
 void registerConvOps(OpTable &table);
 void registerQuantizationOps(OpTable &table);
+void registerQuantizeLinearOps(OpTable &table);
+void registerBitCastOps(OpTable &table);
 
 } // namespace kimi::onnx
 

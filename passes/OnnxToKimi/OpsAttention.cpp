@@ -8,6 +8,7 @@
 #include "dialects/Kimi/KimiDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/OnnxToKimi/AttentionScores.h"
 #include "passes/OnnxToKimi/BuildContext.h"
 #include <cmath>
 #include <limits>
@@ -181,8 +182,9 @@ static Tensor combineMask(BuildContext &c, const AttentionShape &s, const Mask &
 
 static LogicalResult buildAttention(BuildContext &c) {
   AttentionShape s = *attentionShape(c);
-  if (c.wants(3)) {
-    return c.fail("qk_matmul_output is not computed");
+  int64_t scoreMode = c.node.getInt("qk_matmul_output_mode", 0);
+  if (scoreMode < 0 || scoreMode > 3) {
+    return c.fail("qk_matmul_output_mode is not 0, 1, 2 or 3");
   }
   if (c.has(4) != c.has(5)) {
     return c.fail("past_key and past_value must be given together");
@@ -228,6 +230,16 @@ static LogicalResult buildAttention(BuildContext &c) {
   if (c.has(6)) {
     mask.lengths = c.input(6);
   }
+  double softcap = c.node.getFloat("softcap", 0.0);
+  if (c.wants(3)) {
+    Mask whole = mask;
+    whole.causal = isCausal;
+    std::optional<Tensor> seen;
+    if (whole.given || whole.lengths || whole.causal) {
+      seen = combineMask(c, s, whole);
+    }
+    c.give(3, attentionScores(c, q, k, seen, scale, softcap, static_cast<ScoreMode>(scoreMode)));
+  }
   Value maskValue;
   if (mask.given || mask.lengths || mask.causal) {
     const Tensor *given = mask.given ? &*mask.given : nullptr;
@@ -239,10 +251,9 @@ static LogicalResult buildAttention(BuildContext &c) {
   }
   Shape shape = {s.batch, s.queryHeads, s.queries, s.valueSize};
   auto type = tensorType(shape, storageType(q.type));
-  Value result =
-      AttentionOp::create(c.b, c.loc, type, c.value(q), c.value(k), c.value(v), maskValue,
-                          direct ? c.b.getUnitAttr() : UnitAttr(), c.b.getF32FloatAttr(static_cast<float>(scale)),
-                          c.b.getF32FloatAttr(static_cast<float>(c.node.getFloat("softcap", 0.0))));
+  Value result = AttentionOp::create(
+      c.b, c.loc, type, c.value(q), c.value(k), c.value(v), maskValue, direct ? c.b.getUnitAttr() : UnitAttr(),
+      c.b.getF32FloatAttr(static_cast<float>(scale)), c.b.getF32FloatAttr(static_cast<float>(softcap)));
   Tensor out = c.wrap(result, shape, q.type);
   if (s.packed) {
     out = c.reshape(c.transpose(out, {0, 2, 1, 3}), {s.batch, s.queries, s.queryHeads * s.valueSize});
@@ -338,6 +349,6 @@ static LogicalResult buildRotary(BuildContext &c) {
 }
 
 void kimi::onnx::registerAttentionOps(OpTable &table) {
-  table.add("Attention", 23, inferAttention, buildAttention, "no qk_matmul_output, no sliding window");
+  table.add("Attention", 23, inferAttention, buildAttention, "no sliding window");
   table.add("RotaryEmbedding", 23, inferRotary, buildRotary);
 }

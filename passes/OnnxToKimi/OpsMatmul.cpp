@@ -7,20 +7,21 @@
 
 #include "dialects/Kimi/KimiDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "passes/OnnxToKimi/BuildContext.h"
+#include "passes/OnnxToKimi/Quantization.h"
 
 using namespace mlir;
 using namespace kimi;
 using namespace kimi::onnx;
 
-static LogicalResult inferMatMul(InferContext &c) {
-  ArrayRef<SymbolicDim> a = c.shape(0), b = c.shape(1);
+std::optional<Shape> kimi::onnx::matrixProductShape(InferContext &c, ArrayRef<SymbolicDim> a, ArrayRef<SymbolicDim> b) {
   if (a.empty() || b.empty()) {
-    return c.fail("an input is a scalar");
+    (void)c.fail("an input is a scalar");
+    return std::nullopt;
   }
   SymbolicDim inner = b.size() == 1 ? b[0] : b[b.size() - 2];
   if (a.back().isConstant() && inner.isConstant() && a.back() != inner) {
-    return c.fail("the inner extents " + a.back().str() + " and " + inner.str() + " differ");
+    (void)c.fail("the inner extents " + a.back().str() + " and " + inner.str() + " differ");
+    return std::nullopt;
   }
   Shape shape = broadcastShapes(a.size() < 2 ? ArrayRef<SymbolicDim>() : a.drop_back(2),
                                 b.size() < 2 ? ArrayRef<SymbolicDim>() : b.drop_back(2));
@@ -30,7 +31,15 @@ static LogicalResult inferMatMul(InferContext &c) {
   if (b.size() > 1) {
     shape.push_back(b.back());
   }
-  c.setOut(ValueInfo(c.in(0).elementType, std::move(shape)));
+  return shape;
+}
+
+static LogicalResult inferMatMul(InferContext &c) {
+  std::optional<Shape> shape = matrixProductShape(c, c.shape(0), c.shape(1));
+  if (!shape) {
+    return failure();
+  }
+  c.setOut(ValueInfo(c.in(0).elementType, std::move(*shape)));
   return success();
 }
 
@@ -98,6 +107,11 @@ static LogicalResult buildMatMul(BuildContext &c) {
       return success();
     }
   }
+  c.give(matrixProduct(c, a, b, c.result().elementType));
+  return success();
+}
+
+Tensor kimi::onnx::matrixProduct(BuildContext &c, Tensor a, Tensor b, Type type) {
   // Vectors are matrices of one row or column. The loops are [batch..., m, n, k].
   if (a.rank() == 1) {
     a = c.reshape(a, {1, a.shape[0]});
@@ -138,7 +152,7 @@ static LogicalResult buildMatMul(BuildContext &c) {
   };
   spread(a, left);
   spread(b, right);
-  Type type = c.result().elementType, sum = accumulatorType(type);
+  Type sum = accumulatorType(type);
   Shape shape(ArrayRef<SymbolicDim>(loops).drop_back());
   SmallVector<AffineMap> maps = {mapOf(a, batch, batch + 2), mapOf(b, batch + 2, batch + 1),
                                  c.b.getMultiDimIdentityMap(loops.size()).dropResult(loops.size() - 1)};
@@ -150,9 +164,7 @@ static LogicalResult buildMatMul(BuildContext &c) {
       [](OpBuilder &inner, Location loc, ValueRange e) {
         linalg::YieldOp::create(inner, loc, accumulate(inner, loc, e[2], multiply(inner, loc, e[0], e[1])));
       });
-  Tensor product = c.cast(c.wrap(generic.getResult(0), shape, sum), type);
-  c.give(c.reshape(product, *c.result().shape));
-  return success();
+  return c.reshape(c.cast(c.wrap(generic.getResult(0), shape, sum), type), *c.result().shape);
 }
 
 /// alpha * a' . b' + beta * c

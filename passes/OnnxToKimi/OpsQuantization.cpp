@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
-#include "passes/OnnxToKimi/BuildContext.h"
+#include "passes/OnnxToKimi/Quantization.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -31,9 +31,48 @@ static FailureOr<int64_t> blockOf(InferContext &c, int64_t axis) {
   return *extent / *blocks;
 }
 
+/// Integers: (x - zero) * scale.
+static LogicalResult inferIntegers(InferContext &c) {
+  if (failed(checkScale(c))) {
+    return failure();
+  }
+  Type element = c.in(1).elementType;
+  if (int64_t code = c.node.getInt("output_dtype", 0)) {
+    element = elementTypeOfCode(c.node.getContext(), code);
+  }
+  auto type = dyn_cast_or_null<FloatType>(element);
+  if (!type || type.getWidth() < 16) {
+    return c.fail("its result must be of floating point, of 16 bits or more");
+  }
+  c.setOut(ValueInfo(type, c.shape(0)));
+  return success();
+}
+
+static LogicalResult buildIntegers(BuildContext &c) {
+  Tensor x = c.input(0), scale = spreadScale(c, c.input(1));
+  SmallVector<Tensor> inputs = {x, scale};
+  if (c.has(2)) {
+    inputs.push_back(spreadScale(c, c.input(2)));
+  }
+  Type type = c.result().elementType, wide = c.b.getF32Type(), word = c.b.getI32Type();
+  c.give(c.map(inputs, x.shape, type, [&](OpBuilder &b, Location loc, ValueRange e) {
+    Value whole = castElement(b, loc, e[0], x.type, word);
+    if (e.size() > 2) {
+      whole = arith::SubIOp::create(b, loc, whole, castElement(b, loc, e[2], inputs[2].type, word));
+    }
+    Value step = castElement(b, loc, e[1], scale.type, wide);
+    Value value = arith::MulFOp::create(b, loc, castElement(b, loc, whole, word, wide), step);
+    return castElement(b, loc, value, wide, type);
+  }));
+  return success();
+}
+
 static LogicalResult inferDequantize(InferContext &c) {
+  if (isQuantized(c.in(0).elementType)) {
+    return inferIntegers(c);
+  }
   if (!isa<Float4E2M1FNType>(c.in(0).elementType)) {
-    return c.fail("x must be of type float4e2m1 (MXFP4 weights)");
+    return c.fail("x must be of 8-bit, 16-bit or 32-bit integers, or of type float4e2m1 (MXFP4 weights)");
   }
   if (c.has(2)) {
     return c.fail("a zero point is not supported");
@@ -67,6 +106,9 @@ static LogicalResult inferDequantize(InferContext &c) {
 }
 
 static LogicalResult buildDequantize(BuildContext &c) {
+  if (isQuantized(c.in(0).elementType)) {
+    return buildIntegers(c);
+  }
   int64_t axis = *c.axis(c.node.getInt("axis", 1), c.in(0).rank()), block = *blockOf(c, axis);
   Value x = c.function.materialize(c.node.getInputs()[0], c.loc);
   Value scale = c.function.materialize(c.node.getInputs()[1], c.loc);
@@ -77,5 +119,6 @@ static LogicalResult buildDequantize(BuildContext &c) {
 }
 
 void kimi::onnx::registerQuantizationOps(OpTable &table) {
-  table.add("DequantizeLinear", 23, inferDequantize, buildDequantize, "float4e2m1 weights only");
+  table.add("DequantizeLinear", 10, inferDequantize, buildDequantize,
+            "of 8-bit, 16-bit and 32-bit integers, and of float4e2m1 weights");
 }

@@ -70,8 +70,8 @@ func.func @odd_rows(%s: tensor<2x3xf32>) -> tensor<64x3xf32> {
 
 // -----
 
-func.func @integers(%w: tensor<6x64xi8>, %s: tensor<f32>) -> tensor<6x64xf32> {
-  // expected-error @below {{is not supported: x must be of type float4e2m1 (MXFP4 weights)}}
-  %a = onnx.node "DequantizeLinear"(%w, %s) {version = 23 : i64} : (tensor<6x64xi8>, tensor<f32>) -> tensor<6x64xf32>
+func.func @short_scale(%w: tensor<6x64xi8>, %s: tensor<5xf32>) -> tensor<6x64xf32> {
+  // expected-error @below {{is not supported: its scale has 5 elements where x has 6 along axis 0}}
+  %a = onnx.node "DequantizeLinear"(%w, %s) {attrs = {axis = 0 : i64}, version = 23 : i64} : (tensor<6x64xi8>, tensor<5xf32>) -> tensor<6x64xf32>
   return %a : tensor<6x64xf32>
 }
