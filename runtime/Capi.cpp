@@ -24,6 +24,10 @@ struct kimi_session {
   std::unique_ptr<kimi::Session> session;
 };
 
+struct kimi_snapshot {
+  std::unique_ptr<kimi::Snapshot> snapshot;
+};
+
 namespace {
 
 using kimi::invalidArgument;
@@ -305,9 +309,45 @@ kimi_status kimi_session_reset(kimi_session *session) {
   });
 }
 
-kimi_status kimi_session_truncate(kimi_session *session, int64_t length) {
-  return guarded([&] { return session ? session->session->truncate(length) : invalidArgument("there is no session"); });
+kimi_status kimi_session_truncate(kimi_session *session, int64_t length, const kimi_snapshot *snapshot) {
+  return guarded([&] {
+    return session ? session->session->truncate(length, snapshot ? snapshot->snapshot.get() : nullptr)
+                   : invalidArgument("there is no session");
+  });
 }
+
+kimi_status kimi_session_snapshot(kimi_session *session, kimi_snapshot_kind kind, kimi_snapshot **out) {
+  return guarded([&]() -> Status {
+    if (!session || !out) {
+      return invalidArgument("kimi_session_snapshot needs a session and a place for the snapshot");
+    }
+    *out = nullptr;
+    if (kind != KIMI_SNAPSHOT_ALL && kind != KIMI_SNAPSHOT_FIXED) {
+      return invalidArgument("there is no kind " + std::to_string(static_cast<int>(kind)) + " of snapshots");
+    }
+    auto snapshot = std::make_unique<kimi_snapshot>();
+    if (Status s = session->session->snapshot(kind == KIMI_SNAPSHOT_ALL, snapshot->snapshot)) {
+      return s;
+    }
+    *out = snapshot.release();
+    return {};
+  });
+}
+
+kimi_status kimi_session_restore(kimi_session *session, const kimi_snapshot *snapshot) {
+  return guarded([&]() -> Status {
+    if (!session || !snapshot) {
+      return invalidArgument("kimi_session_restore needs a session and a snapshot");
+    }
+    return session->session->restore(*snapshot->snapshot);
+  });
+}
+
+int64_t kimi_snapshot_length(const kimi_snapshot *snapshot) { return snapshot ? snapshot->snapshot->length : 0; }
+
+uint64_t kimi_snapshot_bytes(const kimi_snapshot *snapshot) { return snapshot ? snapshot->snapshot->bytes : 0; }
+
+void kimi_snapshot_free(kimi_snapshot *snapshot) { delete snapshot; }
 
 kimi_status kimi_session_memory(const kimi_session *session, kimi_memory *out) {
   return guarded([&]() -> Status {
@@ -316,6 +356,31 @@ kimi_status kimi_session_memory(const kimi_session *session, kimi_memory *out) {
     }
     *out = session->session->memory();
     return {};
+  });
+}
+
+kimi_status kimi_module_memory(const kimi_module *module, kimi_memory *out) {
+  return guarded([&]() -> Status {
+    if (!module || !out) {
+      return invalidArgument("kimi_module_memory needs a module and a place for the numbers");
+    }
+    *out = module->module->memory();
+    return {};
+  });
+}
+
+kimi_status kimi_module_arena(const kimi_module *module, int32_t entry, const kimi_session_options *options,
+                              int64_t length, const kimi_tensor *inputs, int32_t input_count, uint64_t *bytes) {
+  return guarded([&]() -> Status {
+    if (!module || !bytes || length < 0) {
+      return invalidArgument("kimi_module_arena needs a module, a length and a place for the bytes");
+    }
+    kimi::StateSizes sizes;
+    if (Status s = kimi::chooseSizes(module->module->table(), options ? options->max_seq : 0,
+                                     options ? options->batch : 0, sizes)) {
+      return s;
+    }
+    return module->module->arenaBytes(entry, inputs, input_count, sizes, length, *bytes);
   });
 }
 

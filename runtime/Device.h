@@ -41,6 +41,11 @@ struct LaunchTime {
   double start, length; // seconds since the run began; of the launch alone
 };
 
+/// `size` bytes that lie at `state` in the states and at `host` in a copy of them.
+struct StateBytes {
+  uint64_t state, host, size;
+};
+
 /// The memory of one session on a device, and the queue of its runs. Not thread-safe.
 class Executor {
 public:
@@ -50,6 +55,10 @@ public:
   virtual Status allocateStates(uint64_t bytes) = 0;
   /// Fills a part of the states with zeros, after all that was run before.
   virtual Status clearStates(const Extent &extent) = 0;
+  /// Copies parts of the states to host memory at `to`, after all that was run before, and waits for them.
+  virtual Status readStates(const std::vector<StateBytes> &parts, uint8_t *to) = 0;
+  /// The same the other way round.
+  virtual Status writeStates(const std::vector<StateBytes> &parts, const uint8_t *from) = 0;
 
   /// Runs a prepared frame and waits for it. `inputs` and `outputs` were checked against the frame; they lie in host
   /// memory. An output without data is computed and dropped. Where `times` is given, it gets one element for each

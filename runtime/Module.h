@@ -9,6 +9,7 @@
 
 #include "runtime/Device.h"
 #include "runtime/MappedFile.h"
+#include "runtime/StateLayout.h"
 
 #include <map>
 #include <memory>
@@ -32,11 +33,21 @@ public:
   int32_t findEntry(std::string_view name) const;
   int32_t stateCount() const { return table().states() ? static_cast<int32_t>(table().states()->size()) : 0; }
 
+  /// Outlives the module in whoever holds it, and is another one for each module: what belongs together.
+  const std::shared_ptr<const char> &identity() const { return token; }
+  /// Bytes of states, of one sequence and of one token of it, of weights and of derived buffers; no arena.
+  kimi_memory memory() const;
+  /// Bytes of the arena of a run of `entry` with these inputs, of which only values that sizes depend on are read,
+  /// after `length` tokens in states made for `batch` sequences of `capacity` tokens. Error: as of a run.
+  Status arenaBytes(int32_t entry, const kimi_tensor *inputs, int32_t inputCount, const StateSizes &sizes,
+                    int64_t length, uint64_t &out) const;
+
   /// Weights, code and derived buffers on a device, made on the first call (for the CPU with `threads` threads) and
   /// shared from then on.
   Status bind(const DeviceId &device, int32_t threads, std::shared_ptr<const Program> &out) const;
 
 private:
+  std::shared_ptr<const char> token = std::make_shared<const char>();
   Mapping file;
   format::Contents contents;
   std::string weightsFolder;

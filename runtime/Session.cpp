@@ -8,34 +8,11 @@
 #include "runtime/Checked.h"
 #include "runtime/Dtype.h"
 #include "runtime/Text.h"
-#include "runtime/format/Header.h"
 
 #include <algorithm>
 
 namespace kimi {
 namespace {
-
-constexpr int64_t defaultCapacity = 1024;
-
-/// Bytes of a state made for `batch` sequences of `capacity` tokens; nothing on overflow.
-std::optional<int64_t> stateBytes(const fb::State &state, int64_t batch, int64_t capacity) {
-  int64_t dims[KIMI_MAX_RANK];
-  for (uint32_t axis = 0; axis < state.dims()->size(); ++axis) {
-    int64_t dim = state.dims()->Get(axis);
-    dims[axis] = static_cast<int32_t>(axis) == state.grows() ? capacity : dim < 0 ? batch : dim;
-  }
-  return denseBytes(dims, state.dims()->size(), dtypeSize(state.dtype()));
-}
-
-Status chooseCapacity(const fb::Module &module, int64_t asked, int64_t &out) {
-  int64_t context = module.max_context();
-  if (asked < 0 || (asked > 0 && context >= 0 && asked > context)) {
-    return invalidArgument("a session for sequences of " + std::to_string(asked) + " tokens is not possible" +
-                           (context >= 0 ? "; the model's weights allow " + std::to_string(context) : ""));
-  }
-  out = asked > 0 ? asked : context >= 0 ? std::min(context, defaultCapacity) : defaultCapacity;
-  return {};
-}
 
 std::string portText(const char *kind, const fb::Port &port) { return kind + quoted(port.name()->str()); }
 
@@ -55,12 +32,10 @@ Status checkPointer(const char *kind, const fb::Port &port, const void *data, in
 Status Session::create(const Module &module, const kimi_session_options &options, std::unique_ptr<Session> &out) {
   std::unique_ptr<Session> session(new Session(module));
   Environment &environment = session->environment;
-  if (options.batch < 0) {
-    return invalidArgument("a session for " + std::to_string(options.batch) + " sequences is not possible");
-  }
-  if (Status s = chooseCapacity(module.table(), options.max_seq, environment.capacity)) {
+  if (Status s = chooseSizes(module.table(), options.max_seq, options.batch, session->sizes)) {
     return s;
   }
+  environment.capacity = session->sizes.capacity;
   DeviceId device;
   if (Status s = chooseDevice(options.device, module.table().target()->string_view(), device)) {
     return s;
@@ -72,7 +47,7 @@ Status Session::create(const Module &module, const kimi_session_options &options
   if (Status s = session->program->makeExecutor(options, session->executor)) {
     return s;
   }
-  if (Status s = session->allocateStates(options.batch == 0 ? 1 : options.batch)) {
+  if (Status s = session->allocateStates()) {
     return s;
   }
   environment.derivedExtents = &session->program->derivedExtents();
@@ -81,22 +56,16 @@ Status Session::create(const Module &module, const kimi_session_options &options
   return {};
 }
 
-Status Session::allocateStates(int64_t batch) {
+Status Session::allocateStates() {
   uint64_t total = 0;
+  if (Status s = layOutStates(module.table(), sizes, environment.stateExtents, total)) {
+    return s;
+  }
   for (int32_t i = 0; i < module.stateCount(); ++i) {
-    const fb::State &state = *module.table().states()->Get(i);
-    auto bytes = stateBytes(state, batch, environment.capacity);
-    if (!bytes || total + static_cast<uint64_t>(*bytes) > INT64_MAX) {
-      return {KIMI_OUT_OF_MEMORY, "state " + quoted(state.name()->str()) + " for " + std::to_string(batch) +
-                                      " sequences of " + std::to_string(environment.capacity) +
-                                      " tokens passes 63 bits"};
-    }
-    environment.stateExtents.push_back({total, static_cast<uint64_t>(*bytes)});
-    environment.hasGrowingStates |= state.grows() >= 0;
-    total = format::alignTo(total + static_cast<uint64_t>(*bytes), format::blobAlignment);
+    environment.hasGrowingStates |= module.table().states()->Get(i)->grows() >= 0;
   }
   if (Status s = executor->allocateStates(total)) {
-    return {s.code(), "states for " + std::to_string(batch) + " sequences of " + std::to_string(environment.capacity) +
+    return {s.code(), "states for " + std::to_string(sizes.batch) + " sequences of " + std::to_string(sizes.capacity) +
                           " tokens: " + s.message() + "; lower --max-seq"};
   }
   return {};
@@ -199,47 +168,8 @@ Status Session::run(int32_t entry, const kimi_tensor *inputs, int32_t inputCount
   return {};
 }
 
-Status Session::reset() {
-  environment.length = 0;
-  for (int32_t i = 0; i < module.stateCount(); ++i) {
-    if (module.table().states()->Get(i)->grows() < 0) {
-      if (Status s = executor->clearStates(environment.stateExtents[i])) {
-        return s;
-      }
-    }
-  }
-  return {};
-}
-
-Status Session::truncate(int64_t length) {
-  if (length < 0 || length > environment.length) {
-    return invalidArgument("cannot cut the sequence to " + std::to_string(length) + " tokens, it has " +
-                           std::to_string(environment.length));
-  }
-  for (int32_t i = 0; i < module.stateCount() && length != environment.length; ++i) {
-    const fb::State &state = *module.table().states()->Get(i);
-    if (state.grows() < 0) {
-      return invalidArgument("cannot cut the sequence: state " + quoted(state.name()->str()) +
-                             " keeps no tokens apart; reset the session instead");
-    }
-  }
-  environment.length = length;
-  return {};
-}
-
 kimi_memory Session::memory() const {
-  kimi_memory memory = {};
-  for (int32_t i = 0; i < module.stateCount(); ++i) {
-    const fb::State &state = *module.table().states()->Get(i);
-    uint64_t bytes = static_cast<uint64_t>(stateBytes(state, 1, 1).value_or(0));
-    (state.grows() < 0 ? memory.state_fixed_bytes : memory.state_bytes_per_token) += bytes;
-  }
-  if (const auto *weights = module.table().weights()) {
-    for (const fb::Weight *weight : *weights) {
-      memory.weight_bytes += static_cast<uint64_t>(
-          *denseBytes(weight->dims()->data(), weight->dims()->size(), dtypeSize(weight->dtype())));
-    }
-  }
+  kimi_memory memory = module.memory();
   memory.derived_bytes = program->derivedBytes();
   memory.arena_bytes = executor->arenaBytes();
   return memory;

@@ -8,6 +8,7 @@
 #define KIMI_RUNTIME_SESSION_H
 
 #include "runtime/Module.h"
+#include "runtime/Snapshot.h"
 
 namespace kimi {
 
@@ -31,26 +32,33 @@ public:
   const std::string &deviceName() const { return device; }
   int64_t length() const { return environment.length; }
   int64_t capacity() const { return environment.capacity; }
+
+  // What the session holds: see the functions of kimi.h of these names.
   Status reset();
-  Status truncate(int64_t length);
+  Status truncate(int64_t length, const Snapshot *snapshot);
+  Status snapshot(bool whole, std::unique_ptr<Snapshot> &out);
+  Status restore(const Snapshot &snapshot);
   kimi_memory memory() const;
 
 private:
   explicit Session(const Module &module) : module(module) {}
-  Status allocateStates(int64_t batch);
+  Status allocateStates();
+  /// That the states of a snapshot are laid out as those of this session.
+  Status checkSnapshot(const Snapshot &snapshot) const;
   Status prepare(int32_t entry, const kimi_tensor *inputs, int32_t inputCount);
   Status checkOutputCount(int32_t entry, const kimi_tensor *outputs, int32_t outputCount) const;
   /// Checks the pointers of a prepared run; `outputs` may be null where all are dropped.
   Status checkData(const Plan &plan, const Frame &frame, const kimi_tensor *inputs, const kimi_tensor *outputs) const;
   /// prepare and checkData for a run whose outputs are dropped.
   Status prepareDropping(int32_t entry, const kimi_tensor *inputs, int32_t inputCount);
-  bool canTruncate() const;
 
   const Module &module;
   std::string device; // "cuda:0"
   std::shared_ptr<const Program> program;
   std::unique_ptr<Executor> executor; // after the program, which must outlive it
+  StateSizes sizes;
   Environment environment;
+  History history;
   std::vector<std::unique_ptr<Frame>> frames; // of each entry, made when it is first used
 };
 

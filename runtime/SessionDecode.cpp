@@ -149,15 +149,6 @@ Status findTokenPorts(const Plan &plan, Executor::TokenPorts &out) {
   return {};
 }
 
-bool Session::canTruncate() const {
-  for (int32_t i = 0; i < module.stateCount(); ++i) {
-    if (module.table().states()->Get(i)->grows() < 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
 Status Session::decode(int32_t entry, const int64_t *tokens, int64_t batch, int64_t steps, kimi_token_function onTokens,
                        void *user) {
   if (entry < 0 || entry >= module.entryCount()) {
@@ -214,7 +205,7 @@ Status Session::decode(int32_t entry, const int64_t *tokens, int64_t batch, int6
       given[i] = readInteger(dtype, &raw[static_cast<size_t>(i) * dtypeSize(dtype)]);
     }
     stops = onTokens(user, given.data(), batch) != 0;
-    if (stops && taken < enqueued && canTruncate()) {
+    if (stops && taken < enqueued && !findFixedState(module.table())) {
       environment.length -= (enqueued - taken) * frames[entry]->stepTokens();
     }
   }

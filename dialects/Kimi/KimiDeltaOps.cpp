@@ -185,6 +185,12 @@ int64_t DeltaRuleOp::getTimeAxis(unsigned index) {
 
 int64_t DeltaRuleOp::getResultTimeAxis() { return 2; }
 
+OpOperand *DeltaRuleOp::getStateOperand(unsigned) {
+  return getInitial() ? &getOperation()->getOpOperand(getODSOperandIndexAndLength(7).first) : nullptr;
+}
+
+Value DeltaRuleOp::getStateResult(unsigned) { return getState(); }
+
 std::string DeltaRuleOp::getStepwiseObstacle() {
   if (getInitial()) {
     return "the delta rule starts from a state that is among its inputs already";
@@ -258,6 +264,12 @@ SmallVector<MixerState> CausalConvOp::getMixerStates() { return {{"window", fixe
 int64_t CausalConvOp::getTimeAxis(unsigned index) { return index == 0 ? 2 : -1; }
 
 int64_t CausalConvOp::getResultTimeAxis() { return 2; }
+
+OpOperand *CausalConvOp::getStateOperand(unsigned) {
+  return getPast() ? &getOperation()->getOpOperand(getODSOperandIndexAndLength(3).first) : nullptr;
+}
+
+Value CausalConvOp::getStateResult(unsigned) { return getWindow(); }
 
 std::string CausalConvOp::getStepwiseObstacle() {
   if (getPast()) {

@@ -10,7 +10,7 @@
 include "dialects/Kimi/KimiMixerOps.td"
 
 def Kimi_DeltaRuleOp : Kimi_Op<"delta_rule", [Pure, AttrSizedOperandSegments,
-    DeclareOpInterfaceMethods<MixerOpInterface>,
+    DeclareOpInterfaceMethods<MixerOpInterface, ["getStateOperand", "getStateResult"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let summary = "linear attention, delta rule, and both with decay: one matrix of memory a head";
   let description = [{
@@ -89,7 +89,7 @@ def Kimi_ConvActivation : I32EnumAttr<"ConvActivation", "what follows a causal c
 }
 
 def Kimi_CausalConvOp : Kimi_Op<"causal_conv", [Pure, AttrSizedOperandSegments,
-    DeclareOpInterfaceMethods<MixerOpInterface>,
+    DeclareOpInterfaceMethods<MixerOpInterface, ["getStateOperand", "getStateResult"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let summary = "short depthwise convolution over the tokens seen so far";
   let description = [{

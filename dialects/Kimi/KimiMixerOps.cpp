@@ -167,6 +167,8 @@ int64_t AttentionOp::getTimeAxis(unsigned index) { return index < 3 ? 2 : -1; }
 
 int64_t AttentionOp::getResultTimeAxis() { return 2; }
 
+OpOperand *AttentionOp::getStateOperand(unsigned index) { return &getOperation()->getOpOperand(1 + index); }
+
 std::string AttentionOp::getStepwiseObstacle() {
   if (!getCausal()) {
     return "attention is not causal: earlier tokens read later ones";

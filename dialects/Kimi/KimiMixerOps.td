@@ -11,7 +11,7 @@ include "dialects/Kimi/KimiDialect.td"
 include "dialects/Kimi/MixerInterface.td"
 
 def Kimi_AttentionOp : Kimi_Op<"attention", [Pure,
-    DeclareOpInterfaceMethods<MixerOpInterface>,
+    DeclareOpInterfaceMethods<MixerOpInterface, ["getStateOperand"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let summary = "softmax attention";
   let description = [{

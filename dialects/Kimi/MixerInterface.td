@@ -14,7 +14,7 @@ def MixerOpInterface : OpInterface<"MixerOpInterface"> {
   let description = [{
     A token mixer carries memory along the sequence. It says what it keeps (the state types), along which axis of each
     operand and result time runs, and how one step over T new tokens reads and updates the state. Every pass that cares
-    about time (derived decode entry, chunked prefill, memory report) goes through this interface and never through a
+    about time (derived decode entry, chunked prefill) goes through this interface and never through a
     particular op.
   }];
   let methods = [
@@ -30,6 +30,11 @@ def MixerOpInterface : OpInterface<"MixerOpInterface"> {
       result. The op itself is left for the caller to erase.}],
       "::mlir::FailureOr<::mlir::Value>", "buildStep",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$states, "::mlir::Value":$past)>,
+    InterfaceMethod<[{The operand through which a graph that carries its states itself gives the op state `index` (same
+      order as getMixerStates): what is held so far, or, of a state that grows, all rows. Null where it has none.}],
+      "::mlir::OpOperand *", "getStateOperand", (ins "unsigned":$index), "", "return nullptr;">,
+    InterfaceMethod<[{The result that is state `index` after the last token; null where the state grows.}],
+      "::mlir::Value", "getStateResult", (ins "unsigned":$index), "", "return {};">,
   ];
 }
 

@@ -83,6 +83,7 @@ typedef struct kimi_state_info {
 
 typedef struct kimi_module kimi_module;
 typedef struct kimi_session kimi_session;
+typedef struct kimi_snapshot kimi_snapshot;
 
 typedef struct kimi_module_options {
   const char *weights_dir; /* folder of external weights; NULL: the folder of the .kmod */
@@ -186,15 +187,58 @@ const char *kimi_session_device(const kimi_session *session);
 int64_t kimi_session_length(const kimi_session *session);
 /* Capacity of the growing states. */
 int64_t kimi_session_capacity(const kimi_session *session);
+/* What a session holds of its sequences are the states of its module: growing ones (a cache: a row a token) and ones of
+   a fixed size (the memory of a delta rule, the window of a convolution: whatever all tokens left in it). They begin as
+   zeros; a prompt may come whole, in parts of any length or token by token. After a run that failed on the device, and
+   after kimi_session_time and kimi_session_profile, states of a fixed size hold something else than before: restore a
+   snapshot or reset the session. */
+
 /* Forget everything: length 0, fixed states zero. */
 kimi_status kimi_session_reset(kimi_session *session);
-/* Drop tokens past `length` (only where every state grows). */
-kimi_status kimi_session_truncate(kimi_session *session, int64_t length);
-/* Bytes of state per sequence and per token, of weights, of packed weights, and of the arena so far. */
+
+typedef enum kimi_snapshot_kind {
+  KIMI_SNAPSHOT_ALL = 0,  /* every state: fixed ones, and of growing ones the rows of the tokens held */
+  KIMI_SNAPSHOT_FIXED = 1 /* states of a fixed size only: as much memory after any number of tokens */
+} kimi_snapshot_kind;
+
+/* Copies the states of all sequences of the session, and their length, to a handle of its own in host memory, after
+   whatever was run before. It stays as it is whatever the session does, outlives session and module, and may be used
+   any number of times; kimi_snapshot_free gives it back.
+   Errors: KIMI_OUT_OF_MEMORY where the host has no room for it; KIMI_INVALID_ARGUMENT; what a device reports. */
+kimi_status kimi_session_snapshot(kimi_session *session, kimi_snapshot_kind kind, kimi_snapshot **out);
+/* Brings back what the session, or another one of the same module, held when the snapshot of kind ALL was taken.
+   Errors: KIMI_INVALID_ARGUMENT, and nothing has changed, where the snapshot is of kind FIXED, of another module
+   (loading a file twice makes two), of a session for another number of sequences, or holds more tokens than the session
+   has room for. An error of the device leaves the session without tokens, and its states unknown: reset it. */
+kimi_status kimi_session_restore(kimi_session *session, const kimi_snapshot *snapshot);
+/* Drops the tokens after the first `length` of each sequence.
+   Where every state grows this needs no snapshot (NULL). A state of a fixed size cannot forget a token: then
+   `snapshot`, of either kind, must have been taken at exactly `length` tokens, and the session must still begin with
+   the tokens it held then: it may have gone on, been cut to `length` or more, or been restored to a snapshot taken
+   later on that way. The fixed states come from the snapshot, the growing ones stay where they are. Errors:
+   KIMI_INVALID_ARGUMENT, and nothing has changed, where `length` is negative or more than is held, where a state of a
+   fixed size (the message names it) is without such a snapshot, or where the snapshot does not fit, as above. */
+kimi_status kimi_session_truncate(kimi_session *session, int64_t length, const kimi_snapshot *snapshot);
+
+/* Tokens of each sequence, and bytes, that a snapshot holds; 0 of NULL. */
+int64_t kimi_snapshot_length(const kimi_snapshot *snapshot);
+uint64_t kimi_snapshot_bytes(const kimi_snapshot *snapshot);
+void kimi_snapshot_free(kimi_snapshot *snapshot);
+
+/* Bytes of state of one sequence (fixed) and of one token of it (growing), of weights, of packed weights, and of the
+   arena: the working memory of a run. */
 typedef struct kimi_memory {
   uint64_t state_fixed_bytes, state_bytes_per_token, weight_bytes, derived_bytes, arena_bytes;
 } kimi_memory;
+/* Of a session; of the arena what its runs so far have needed. */
 kimi_status kimi_session_memory(const kimi_session *session, kimi_memory *out);
+/* Of a module, without a session and without its weights: from the module's own tables. arena_bytes is 0. */
+kimi_status kimi_module_memory(const kimi_module *module, kimi_memory *out);
+/* The arena that a run of `entry` needs with inputs of these shapes, after `length` tokens, in a session of these
+   options (NULL: the defaults). Runs nothing. The inputs may lack data where no size depends on their values. Errors:
+   KIMI_INVALID_ARGUMENT as kimi_session_run gives it. */
+kimi_status kimi_module_arena(const kimi_module *module, int32_t entry, const kimi_session_options *options,
+                              int64_t length, const kimi_tensor *inputs, int32_t input_count, uint64_t *bytes);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "passes/Kimi/DeriveDecodeRoles.h"
 #include "passes/Kimi/DeriveDecodeTime.h"
+#include "passes/Kimi/GraphStates.h"
 #include "passes/Kimi/Passes.h"
 #include "llvm/ADT/BitVector.h"
 
@@ -22,24 +23,6 @@ using namespace mlir;
 using namespace kimi;
 
 namespace {
-
-/// A cache that the graph takes in and gives out: present = concat(past, rows).
-struct CacheArgument {
-  unsigned argument;
-  unsigned result;
-  tensor::ConcatOp concat;
-  int64_t axis;
-};
-
-StringAttr nameOf(func::FuncOp func, unsigned argument) {
-  auto name = func.getArgAttrOfType<StringAttr>(argument, "kimi.name");
-  return name ? name : StringAttr::get(func.getContext(), "arg" + Twine(argument));
-}
-
-Attribute dimName(func::FuncOp func, unsigned argument, int64_t axis) {
-  auto dims = func.getArgAttrOfType<ArrayAttr>(argument, "kimi.dims");
-  return dims && axis < static_cast<int64_t>(dims.size()) ? dims[axis] : Attribute();
-}
 
 /// The `tensor.dim` ops of axis `axis` of `argument`.
 SmallVector<tensor::DimOp> dimsOf(Value argument, int64_t axis) {
@@ -56,79 +39,19 @@ SmallVector<tensor::DimOp> dimsOf(Value argument, int64_t axis) {
 /// The axes of arguments that carry the same named dim as axis `axis` of `argument`.
 SmallVector<std::pair<BlockArgument, int64_t>> sameDims(func::FuncOp func, unsigned argument, int64_t axis) {
   SmallVector<std::pair<BlockArgument, int64_t>> found = {{func.getArgument(argument), axis}};
-  auto name = dyn_cast_or_null<StringAttr>(dimName(func, argument, axis));
+  auto name = dyn_cast_or_null<StringAttr>(argumentDim(func, argument, axis));
   if (!name || name.getValue().empty()) {
     return found;
   }
   for (BlockArgument other : func.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(other.getType());
     for (int64_t i = 0; type && other.getArgNumber() != argument && i < type.getRank(); ++i) {
-      if (dimName(func, other.getArgNumber(), i) == name) {
+      if (argumentDim(func, other.getArgNumber(), i) == name) {
         found.emplace_back(other, i);
       }
     }
   }
   return found;
-}
-
-/// Lets Concats and extents of arguments read these themselves, not a cast or a Concat of one tensor.
-void readArgumentsDirectly(func::FuncOp func) {
-  for (BlockArgument argument : func.getArguments()) {
-    for (Operation *user : llvm::make_early_inc_range(argument.getUsers())) {
-      auto concat = dyn_cast<tensor::ConcatOp>(user);
-      if (!isa<tensor::CastOp>(user) && !(concat && concat.getInputs().size() == 1)) {
-        continue;
-      }
-      user->getResult(0).replaceUsesWithIf(
-          argument, [](OpOperand &use) { return isa<tensor::ConcatOp, tensor::DimOp>(use.getOwner()); });
-      if (user->use_empty()) {
-        user->erase();
-      }
-    }
-  }
-}
-
-/// The caches among the arguments: read by extents and by one Concat in front of new rows, whose result is returned.
-SmallVector<CacheArgument> findCaches(func::FuncOp func) {
-  SmallVector<CacheArgument> caches;
-  for (BlockArgument argument : func.getArguments()) {
-    auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (!type || !isa<FloatType>(type.getElementType()) || type.getRank() < 3) {
-      continue;
-    }
-    tensor::ConcatOp concat;
-    bool other = false;
-    for (Operation *user : argument.getUsers()) {
-      if (auto found = dyn_cast<tensor::ConcatOp>(user); found && !concat) {
-        concat = found;
-      } else if (!isa<tensor::DimOp>(user)) {
-        other = true;
-      }
-    }
-    if (!concat || other || concat.getInputs().size() != 2 || concat.getInputs()[0] != argument ||
-        concat.getInputs()[1] == argument) {
-      continue;
-    }
-    int64_t axis = static_cast<int64_t>(concat.getDim());
-    std::optional<unsigned> result;
-    SmallVector<Value> present = {concat.getResult()};
-    for (Operation *user : concat.getResult().getUsers()) {
-      if (auto cast = dyn_cast<tensor::CastOp>(user)) {
-        present.push_back(cast.getResult());
-      }
-    }
-    for (Value value : present) {
-      for (OpOperand &use : value.getUses()) {
-        if (isa<func::ReturnOp>(use.getOwner())) {
-          result = use.getOperandNumber();
-        }
-      }
-    }
-    if (result && type.isDynamicDim(axis)) {
-      caches.push_back({argument.getArgNumber(), *result, concat, axis});
-    }
-  }
-  return caches;
 }
 
 struct DeriveDecodePass : kimi::impl::DeriveDecodeBase<DeriveDecodePass> {
@@ -152,67 +75,130 @@ struct DeriveDecodePass : kimi::impl::DeriveDecodeBase<DeriveDecodePass> {
       module->setAttr("kimi.max_context", b.getI64IntegerAttr(*roles.maxContext));
     }
     auto idsType = cast<RankedTensorType>(main.getArgument(*roles.tokenIds).getType());
-    if (!idsType.isDynamicDim(roles.tokenAxis)) {
-      main.emitRemark() << "no decode entry is derived: the graph is made for exactly "
-                        << idsType.getDimSize(roles.tokenAxis) << " tokens; export it with a dynamic sequence";
+    auto step = cast<func::FuncOp>(main->clone());
+    readArgumentsDirectly(step);
+    Attribute batch = roles.tokenAxis == 1 ? argumentDim(step, *roles.tokenIds, 0) : Attribute();
+    FailureOr<SmallVector<GraphState>> states = findGraphStates(step, batch);
+    bool anyNumber = idsType.isDynamicDim(roles.tokenAxis);
+    if (failed(states) || (!anyNumber && (states->empty() || idsType.getDimSize(roles.tokenAxis) != 1))) {
+      if (!anyNumber) {
+        main.emitRemark() << "no decode entry is derived: the graph is made for exactly "
+                          << idsType.getDimSize(roles.tokenAxis) << " tokens; export it with a dynamic sequence";
+      }
+      step->erase();
       return;
     }
-    auto prefill = cast<func::FuncOp>(main->clone());
-    prefill.setName("prefill");
-    symbols.insert(prefill);
-    prefill->setAttr("kimi.entry", b.getStringAttr("prefill"));
-    readArgumentsDirectly(prefill);
-    bool cached = !findCaches(prefill).empty();
-    if (failed(cached ? takeCaches(prefill, roles) : addCaches(prefill, roles))) {
-      symbols.erase(prefill);
+    step.setName(anyNumber ? "prefill" : "decode");
+    symbols.insert(step);
+    step->setAttr("kimi.entry", step.getNameAttr());
+    if (failed(states->empty() ? addStates(step, roles) : takeStates(step, roles, *states))) {
+      symbols.erase(step);
       return;
     }
-    auto decode = cast<func::FuncOp>(prefill->clone());
+    if (!anyNumber) {
+      return; // a graph of one token, with its states: what comes before is fed token by token
+    }
+    auto decode = cast<func::FuncOp>(step->clone());
     decode.setName("decode");
     symbols.insert(decode);
     decode->setAttr("kimi.entry", b.getStringAttr("decode"));
     fixSteps(decode, roles);
   }
 
-  LogicalResult takeCaches(func::FuncOp func, const Roles &roles);
-  LogicalResult addCaches(func::FuncOp func, const Roles &roles);
+  LogicalResult takeStates(func::FuncOp func, const Roles &roles, ArrayRef<GraphState> states);
+  FailureOr<Value> extentElsewhere(func::FuncOp func, const Roles &roles, ArrayRef<GraphState> states,
+                                   unsigned argument, int64_t axis);
+  void takeFixed(func::FuncOp func, const GraphState &state, ArrayRef<Value> sizes);
+  void takeCache(func::FuncOp func, const GraphState &state, Value past);
+  LogicalResult addStates(func::FuncOp func, const Roles &roles);
   void fixSteps(func::FuncOp func, const Roles &roles);
 };
 
-/// A graph with a cache among its arguments: each becomes a state, its Concat an append.
-LogicalResult DeriveDecodePass::takeCaches(func::FuncOp func, const Roles &roles) {
-  SmallVector<CacheArgument> caches = findCaches(func);
+/// The extent of axis `axis` of a state (its batch), read from an argument that stays a tensor.
+FailureOr<Value> DeriveDecodePass::extentElsewhere(func::FuncOp func, const Roles &roles, ArrayRef<GraphState> states,
+                                                   unsigned argument, int64_t axis) {
+  BlockArgument source;
+  int64_t sourceAxis = 0;
+  for (const std::pair<BlockArgument, int64_t> &other : sameDims(func, argument, axis)) {
+    unsigned number = other.first.getArgNumber();
+    if (llvm::none_of(states, [&](const GraphState &state) { return state.argument == number; })) {
+      std::tie(source, sourceAxis) = other;
+      break;
+    }
+  }
+  if (!source && axis == 0 && roles.tokenAxis == 1) {
+    source = func.getArgument(*roles.tokenIds); // Concat joins the rows of the same batch
+  }
+  if (!source) {
+    func.emitRemark() << "no decode entry is derived: extent " << axis << " of '"
+                      << argumentName(func, argument).getValue() << "' is given by no other argument";
+    return failure();
+  }
   OpBuilder b = OpBuilder::atBlockBegin(&func.getBody().front());
-  Location loc = func.getLoc();
-  // Fixed extents of a state (its batch) are read from an argument that stays a tensor.
+  return tensor::DimOp::create(b, func.getLoc(), source, sourceAxis).getResult();
+}
+
+/// A state of fixed size: what reads the argument reads the state, what the result holds is written to it.
+void DeriveDecodePass::takeFixed(func::FuncOp func, const GraphState &state, ArrayRef<Value> sizes) {
+  Block &block = func.getBody().front();
+  BlockArgument argument = func.getArgument(state.argument);
+  auto type = cast<RankedTensorType>(argument.getType());
+  // As late as can be, and the write as early: the kernel between them then works in place.
+  Operation *first = block.getTerminator();
+  for (Operation *user : argument.getUsers()) {
+    Operation *top = block.findAncestorOpInBlock(*user);
+    first = top->isBeforeInBlock(first) ? top : first;
+  }
+  OpBuilder b(first);
+  argument.setType(StateType::get(&getContext(), type, -1));
+  Value read = StateReadOp::create(b, func.getLoc(), type, argument, sizes);
+  argument.replaceAllUsesExcept(read, read.getDefiningOp());
+  Value next = block.getTerminator()->getOperand(state.result);
+  Operation *last = next.getDefiningOp() ? next.getDefiningOp() : read.getDefiningOp();
+  for (Operation *user : read.getUsers()) {
+    Operation *top = block.findAncestorOpInBlock(*user);
+    last = top != block.getTerminator() && last->isBeforeInBlock(top) ? top : last;
+  }
+  b.setInsertionPointAfter(last);
+  if (next.getType() != type) {
+    next = tensor::CastOp::create(b, next.getLoc(), type, next);
+  }
+  StateWriteOp::create(b, next.getLoc(), next, argument);
+}
+
+/// A cache: its Concat becomes an append.
+void DeriveDecodePass::takeCache(func::FuncOp func, const GraphState &state, Value past) {
+  tensor::ConcatOp concat = state.concat;
+  OpBuilder b(concat);
+  Value whole = CacheAppendOp::create(b, concat.getLoc(), concat.getType(), func.getArgument(state.argument),
+                                      concat.getInputs()[1], past);
+  concat.getResult().replaceAllUsesWith(whole);
+  concat->erase();
+}
+
+/// A graph with states among its arguments: they leave its signature.
+LogicalResult DeriveDecodePass::takeStates(func::FuncOp func, const Roles &roles, ArrayRef<GraphState> states) {
   SmallVector<std::pair<tensor::DimOp, Value>> dims;
-  for (const CacheArgument &cache : caches) {
-    BlockArgument argument = func.getArgument(cache.argument);
-    for (int64_t axis = 0; axis < cast<RankedTensorType>(argument.getType()).getRank(); ++axis) {
+  SmallVector<SmallVector<Value>> sizes; // of each state of fixed size: its dynamic extents
+  for (const GraphState &state : states) {
+    BlockArgument argument = func.getArgument(state.argument);
+    auto type = cast<RankedTensorType>(argument.getType());
+    SmallVector<Value> &own = sizes.emplace_back();
+    for (int64_t axis = 0; axis < type.getRank(); ++axis) {
       SmallVector<tensor::DimOp> reads = dimsOf(argument, axis);
-      if (axis == cache.axis || reads.empty()) {
+      bool isSize = !state.grows() && type.isDynamicDim(axis);
+      if (axis == state.axis || (reads.empty() && !isSize)) {
         continue;
       }
-      BlockArgument source;
-      int64_t sourceAxis = 0;
-      for (const std::pair<BlockArgument, int64_t> &other : sameDims(func, cache.argument, axis)) {
-        unsigned number = other.first.getArgNumber();
-        if (llvm::none_of(caches, [&](const CacheArgument &c) { return c.argument == number; })) {
-          std::tie(source, sourceAxis) = other;
-          break;
-        }
-      }
-      if (!source && axis == 0 && roles.tokenAxis == 1) {
-        source = func.getArgument(*roles.tokenIds); // Concat joins the rows of the same batch
-      }
-      if (!source) {
-        func.emitRemark() << "no decode entry is derived: extent " << axis << " of '"
-                          << nameOf(func, cache.argument).getValue() << "' is given by no other argument";
+      FailureOr<Value> extent = extentElsewhere(func, roles, states, state.argument, axis);
+      if (failed(extent)) {
         return failure();
       }
-      Value extent = tensor::DimOp::create(b, loc, source, sourceAxis);
+      if (isSize) {
+        own.push_back(*extent);
+      }
       for (tensor::DimOp read : reads) {
-        dims.emplace_back(read, extent);
+        dims.emplace_back(read, *extent);
       }
     }
   }
@@ -220,18 +206,19 @@ LogicalResult DeriveDecodePass::takeCaches(func::FuncOp func, const Roles &roles
     read.getResult().replaceAllUsesWith(extent);
     read.erase();
   }
-  SmallVector<Type> argumentTypes(func.getArgumentTypes());
+  OpBuilder b(&getContext());
   Value past;
-  for (const CacheArgument &cache : caches) {
-    BlockArgument argument = func.getArgument(cache.argument);
+  for (const GraphState &state : states) {
+    if (!state.grows()) {
+      continue;
+    }
+    BlockArgument argument = func.getArgument(state.argument);
     auto shape = cast<RankedTensorType>(argument.getType());
-    auto state = StateType::get(&getContext(), shape, cache.axis);
-    SmallVector<tensor::DimOp> lengths = dimsOf(argument, cache.axis);
-    argument.setType(state);
-    argumentTypes[cache.argument] = state;
+    SmallVector<tensor::DimOp> lengths = dimsOf(argument, state.axis);
+    argument.setType(StateType::get(&getContext(), shape, state.axis));
     if (!past) {
       b.setInsertionPointToStart(&func.getBody().front());
-      past = StateLengthOp::create(b, loc, b.getIndexType(), argument);
+      past = StateLengthOp::create(b, func.getLoc(), b.getIndexType(), argument);
     }
     for (tensor::DimOp length : lengths) {
       length.getResult().replaceAllUsesWith(past);
@@ -239,19 +226,18 @@ LogicalResult DeriveDecodePass::takeCaches(func::FuncOp func, const Roles &roles
     }
   }
   llvm::BitVector presents(func.getNumResults());
-  for (CacheArgument &cache : caches) {
-    BlockArgument argument = func.getArgument(cache.argument);
-    b.setInsertionPoint(cache.concat);
-    Value whole = CacheAppendOp::create(b, cache.concat.getLoc(), cache.concat.getType(), argument,
-                                        cache.concat.getInputs()[1], past);
-    cache.concat.getResult().replaceAllUsesWith(whole);
-    cache.concat->erase();
-    auto output = func.getResultAttrOfType<StringAttr>(cache.result, "kimi.name");
-    func.setArgAttr(cache.argument, "kimi.input", nameOf(func, cache.argument));
-    if (output) {
-      func.setArgAttr(cache.argument, "kimi.output", output);
+  for (auto [state, own] : llvm::zip(states, sizes)) {
+    if (state.grows()) {
+      takeCache(func, state, past);
+    } else {
+      takeFixed(func, state, own);
     }
-    presents.set(cache.result);
+    auto output = func.getResultAttrOfType<StringAttr>(state.result, "kimi.name");
+    func.setArgAttr(state.argument, "kimi.input", argumentName(func, state.argument));
+    if (output) {
+      func.setArgAttr(state.argument, "kimi.output", output);
+    }
+    presents.set(state.result);
     ++numStates;
   }
   auto ret = cast<func::ReturnOp>(func.getBody().front().getTerminator());
@@ -262,13 +248,13 @@ LogicalResult DeriveDecodePass::takeCaches(func::FuncOp func, const Roles &roles
     }
   }
   ret.getOperandsMutable().assign(kept);
-  func.setType(FunctionType::get(&getContext(), argumentTypes, func.getResultTypes()));
+  func.setType(FunctionType::get(&getContext(), func.getBody().getArgumentTypes(), func.getResultTypes()));
   (void)func.eraseResults(presents);
-  return success();
+  return checkMixersKeepStates(func, func.getArgument(*roles.tokenIds));
 }
 
-/// A graph without a cache: each mixer gets states, positions are counted from what the states hold.
-LogicalResult DeriveDecodePass::addCaches(func::FuncOp func, const Roles &roles) {
+/// A graph without states: each mixer gets states, positions are counted from what the states hold.
+LogicalResult DeriveDecodePass::addStates(func::FuncOp func, const Roles &roles) {
   BlockArgument ids = func.getArgument(*roles.tokenIds);
   BlockArgument mask = roles.attentionMask ? func.getArgument(*roles.attentionMask) : BlockArgument();
   SmallVector<std::pair<BlockArgument, int64_t>> tokenAxes = sameDims(func, *roles.tokenIds, roles.tokenAxis);

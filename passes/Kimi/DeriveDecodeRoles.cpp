@@ -116,6 +116,14 @@ Roles kimi::findRoles(func::FuncOp func) {
     return roles;
   }
   roles.tokenAxis = cast<RankedTensorType>(func.getArgumentTypes()[*roles.tokenIds]).getRank() - 1;
+  for (BlockArgument argument : func.getArguments()) { // what turns rows, or is not used at all
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    unsigned index = argument.getArgNumber();
+    if (!roles.positionIds && index != *roles.tokenIds && type && isa<IntegerType>(type.getElementType()) &&
+        type.getRank() <= 2 && type.getRank() >= 1 && nameOf(func, index).contains("position")) {
+      roles.positionIds = index;
+    }
+  }
   for (BlockArgument argument : func.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     unsigned index = argument.getArgNumber();

@@ -25,7 +25,7 @@ struct Roles {
   std::optional<int64_t> maxContext;
 };
 
-/// Token ids are integers that look up rows of a table; position ids look up a table too, and are called so; a mask is
+/// Token ids are integers that look up rows of a table; position ids are other integers that are called so; a mask is
 /// called attention_mask or spans [batch, past + tokens]. Logits are the float result with the token axis and as many
 /// channels as the vocabulary.
 Roles findRoles(mlir::func::FuncOp func);

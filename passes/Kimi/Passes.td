@@ -15,10 +15,15 @@ def DeriveDecode : Pass<"kimi-derive-decode", "::mlir::ModuleOp"> {
     From `@main`, which maps token ids to logits, makes `@prefill` (any number of new tokens) and `@decode` (one new
     token): functions that read and update states (`!kimi.state` arguments) in place. `@main` stays as it is.
 
-    A graph with a cache among its arguments: each `present = concat(past, rows)` whose `past` is an argument and whose
-    `present` is a result becomes `kimi.cache_append` on a state; argument and result disappear from the signature.
+    A graph with states among its arguments: each `present = concat(past, rows)` whose `past` is an argument and whose
+    `present` is a result becomes `kimi.cache_append` on a state that grows. What a mixer takes as its state from an
+    argument, and gives as its state to a result of the same type (casts and reshapes between do not matter), becomes a
+    state of fixed size, `kimi.state_read` before and `kimi.state_write` after; so does an argument `past...` beside a
+    result `present...` of the same type. Arguments and results of states disappear from the signature. Every mixer must
+    have its state among them: where one has not, a remark at it says so. A graph for exactly one token becomes
+    `@decode` alone.
 
-    A graph without one: the token axis is followed from the ids through the graph. Every op must treat tokens alike,
+    A graph without states: the token axis is followed from the ids through the graph. Every op must treat tokens alike,
     mixers excepted: they are rewritten through MixerOpInterface, and whatever counts positions (`linalg.index` along the
     token axis, slices of tables) counts from the number of tokens seen. Where an op mixes tokens, a remark at the op says
     so, and no entries are made.

@@ -157,7 +157,31 @@ LogicalResult kimi::outlineStateRead(HostContext &context, StateReadOp op, int64
   return outlineGeneric(context, copy.getDefiningOp<linalg::GenericOp>(), taskWork);
 }
 
+/// Whether `value` lies in `state` in another order than the state itself: a part of it, or its axes exchanged.
+static bool movesWithin(Value value, Value state) {
+  bool moves = false;
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto view = dyn_cast<StateViewOp>(op)) {
+      return moves && view.getState() == state;
+    }
+    if (!isa<tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp,
+             linalg::TransposeOp, linalg::BroadcastOp>(op)) {
+      return false;
+    }
+    moves |= isa<tensor::ExtractSliceOp, linalg::TransposeOp, linalg::BroadcastOp>(op);
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
 LogicalResult kimi::outlineStateWrite(HostContext &context, StateWriteOp op, int64_t taskWork) {
+  if (movesWithin(op.getValue(), op.getState())) { // the tasks would overwrite what others are to read
+    Value copy = copyBefore(context, op, op.getValue());
+    op.getValueMutable().assign(copy);
+    if (failed(outlineGeneric(context, copy.getDefiningOp<linalg::GenericOp>(), taskWork))) {
+      return failure();
+    }
+  }
   SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getValue());
   KernelWriter writer(context, op);
   OpBuilder &b = writer.body();

@@ -35,6 +35,20 @@ Status CpuExecutor::clearStates(const Extent &extent) {
   return {};
 }
 
+Status CpuExecutor::readStates(const std::vector<StateBytes> &parts, uint8_t *to) {
+  for (const StateBytes &part : parts) {
+    std::memcpy(to + part.host, states.data() + part.state, part.size);
+  }
+  return {};
+}
+
+Status CpuExecutor::writeStates(const std::vector<StateBytes> &parts, const uint8_t *from) {
+  for (const StateBytes &part : parts) {
+    std::memcpy(states.data() + part.state, from + part.host, part.size);
+  }
+  return {};
+}
+
 Status CpuExecutor::growArena(Frame &frame) {
   uint64_t needed = frame.arenaSize();
   if (needed > arena.size()) {

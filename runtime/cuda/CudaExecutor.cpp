@@ -76,6 +76,30 @@ Status CudaExecutor::clearStates(const Extent &extent) {
                         "states");
 }
 
+Status CudaExecutor::readStates(const std::vector<StateBytes> &parts, uint8_t *to) {
+  CudaDevice::Scope scope(device());
+  for (const StateBytes &part : parts) {
+    Result result = driver().memcpyDtoHAsync(to + part.host, states.address() + part.state, part.size, stream.get());
+    if (Status s = driver().check(result, "states")) {
+      driver().streamSynchronize(stream.get()); // the copies before it write to memory of the caller's
+      return s;
+    }
+  }
+  return wait("states");
+}
+
+Status CudaExecutor::writeStates(const std::vector<StateBytes> &parts, const uint8_t *from) {
+  CudaDevice::Scope scope(device());
+  for (const StateBytes &part : parts) {
+    Result result = driver().memcpyHtoDAsync(states.address() + part.state, from + part.host, part.size, stream.get());
+    if (Status s = driver().check(result, "states")) {
+      driver().streamSynchronize(stream.get());
+      return s;
+    }
+  }
+  return wait("states");
+}
+
 Status CudaExecutor::place(Frame &frame, const TokenPorts *ports, EntryMemory *&out) {
   EntryMemory &memory = entries[&frame.layout()];
   const fb::Entry &entry = frame.layout().entry;

@@ -22,6 +22,8 @@ public:
 
   Status allocateStates(uint64_t bytes) override;
   Status clearStates(const Extent &extent) override;
+  Status readStates(const std::vector<StateBytes> &parts, uint8_t *to) override;
+  Status writeStates(const std::vector<StateBytes> &parts, const uint8_t *from) override;
   Status run(Frame &frame, const kimi_tensor *inputs, const kimi_tensor *outputs,
              std::vector<LaunchTime> *times) override;
   Status time(Frame &frame, const kimi_tensor *inputs, int64_t count, double *seconds) override;

@@ -92,6 +92,12 @@ Status Model::describe(std::string &out) const {
   return {};
 }
 
+Status Model::state(int32_t index, kimi_state_info &out) const {
+  return lastError(kimi_module_state(module.get(), index, &out));
+}
+
+Status Model::memory(kimi_memory &out) const { return lastError(kimi_module_memory(module.get(), &out)); }
+
 Status Model::open(const kimi_session_options &options) {
   kimi_session *session = nullptr;
   live.reset();
@@ -110,6 +116,13 @@ static std::vector<kimi_tensor> views(const std::vector<HostTensor> &tensors) {
     out.push_back(tensor.view());
   }
   return out;
+}
+
+Status Model::arena(const Entry &entry, const kimi_session_options &options, int64_t length,
+                    const std::vector<HostTensor> &inputs, uint64_t &bytes) const {
+  std::vector<kimi_tensor> in = views(inputs);
+  return lastError(kimi_module_arena(module.get(), entry.index, &options, length, in.data(),
+                                     static_cast<int32_t>(in.size()), &bytes));
 }
 
 Status Model::run(const Entry &entry, const std::vector<HostTensor> &inputs, std::vector<HostTensor> &outputs,

@@ -37,7 +37,12 @@ public:
   int32_t stateCount() const { return kimi_module_state_count(module.get()); }
   /// True where a session has room for so many tokens and no more.
   bool hasGrowingStates() const;
+  Status state(int32_t index, kimi_state_info &out) const;
   Status describe(std::string &out) const;
+  /// Bytes by the module's tables; see kimi_module_memory and kimi_module_arena.
+  Status memory(kimi_memory &out) const;
+  Status arena(const Entry &entry, const kimi_session_options &options, int64_t length,
+               const std::vector<HostTensor> &inputs, uint64_t &bytes) const;
 
   /// Makes the session that run() needs; called again, it replaces the one before.
   Status open(const kimi_session_options &options);

@@ -50,8 +50,11 @@ std::optional<std::string> checkOptions(const Options &options) {
   if (options.model.empty()) {
     return "no module: give a .kmod or an .onnx file, or --onnx-test DIR";
   }
-  if (options.prompt && !options.promptFile.empty()) {
-    return "--prompt and --prompt-file exclude each other";
+  if ((options.prompt ? 1 : 0) + !options.promptFile.empty() + !options.promptTokens.empty() > 1) {
+    return "--prompt, --prompt-file and --prompt-tokens exclude each other";
+  }
+  if (!options.wantsText() && (!options.logits.empty() || options.prefillChunk != 0)) {
+    return "--logits and --prefill-chunk go with a prompt";
   }
   if (options.wantsText() && options.wantsArrays()) {
     return "--prompt generates text, --input and --output run one entry: give one or the other";
@@ -69,7 +72,8 @@ std::optional<std::string> checkOptions(const Options &options) {
     return "--entry names what --input and --benchmark run; --prompt picks its entries by itself";
   }
   if (options.wantsText() && options.batch > 1) {
-    return "--prompt writes one text: --batch applies to --benchmark and --input";
+    return "--prompt writes one text: --batch applies to --benchmark and --input; --prompt-tokens takes several "
+           "sequences";
   }
   if (options.greedy && options.temperature != 0) {
     return "--greedy and --temperature exclude each other";
@@ -97,6 +101,13 @@ static void addOptions(CLI::App &app, Options &o) {
   app.option_defaults()->group("Text");
   app.add_option("--prompt", o.prompt, "continue this text");
   app.add_option("--prompt-file", o.promptFile, "continue the text of a file")->type_name("FILE");
+  app.add_option("--prompt-tokens", o.promptTokens,
+                 "continue these tokens: ids (1,2,3), sequences of a batch (1,2;3,4), or an .npy")
+      ->type_name("IDS");
+  app.add_option("--prefill-chunk", o.prefillChunk, "take at most N tokens of the prompt at once (all)")
+      ->check(atLeast(1))
+      ->type_name("N");
+  app.add_option("--logits", o.logits, "write the logits after the prompt, [batch, vocabulary]")->type_name("FILE.npy");
   app.add_option("--tokens", o.tokens, "write at most N tokens (128)")->check(atLeast(0))->type_name("N");
   app.add_option("--temperature", o.temperature, "draw at random; 0 is greedy (0)")->type_name("X");
   app.add_option("--top-k", o.topK, "draw among the k likeliest tokens")->type_name("K");

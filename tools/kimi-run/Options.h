@@ -31,7 +31,9 @@ struct Options {
   // Text.
   std::optional<std::string> prompt;
   std::string promptFile, tokenizer;
-  int64_t tokens = 128;
+  std::string promptTokens; ///< Ids, or an .npy of them.
+  std::string logits;       ///< A file for the logits after the prompt.
+  int64_t tokens = 128, prefillChunk = 0;
   double temperature = 0, topP = 1;
   int64_t topK = 0;
   uint64_t seed = 0;
@@ -60,7 +62,7 @@ struct Options {
 
   std::string json; ///< A file, or "-" for stdout.
 
-  bool wantsText() const { return prompt || !promptFile.empty(); }
+  bool wantsText() const { return prompt || !promptFile.empty() || !promptTokens.empty(); }
   bool wantsArrays() const { return !inputs.empty() || !output.empty(); }
 };
 

@@ -8,6 +8,7 @@
 #include "tools/kimi-run/Run.h"
 #include "tools/kimi-run/Benchmark.h"
 #include "tools/kimi-run/Generate.h"
+#include "tools/kimi-run/MemoryReport.h"
 #include "tools/kimi-run/OnnxTest.h"
 #include "tools/kimi-run/OpenModel.h"
 #include "tools/kimi-run/Report.h"
@@ -23,41 +24,6 @@ static Status describe(const Model &model, std::ostream &out) {
     return s;
   }
   out << text << (text.empty() || text.back() == '\n' ? "" : "\n") << std::flush;
-  return {};
-}
-
-/// Bytes of everything the session holds. The arena is what the runs so far have needed.
-static Status memory(Model &model, const Options &options, bool alone, std::ostream &out) {
-  if (!model.session()) {
-    if (Status s = model.open(sessionOptions(options))) {
-      return s;
-    }
-  }
-  kimi_memory m{};
-  if (Status s = lastError(kimi_session_memory(model.session(), &m))) {
-    return s;
-  }
-  if (alone && options.json == "-") {
-    return writeJson("-",
-                     Json{{"state_fixed_bytes", m.state_fixed_bytes},
-                          {"state_bytes_per_token", m.state_bytes_per_token},
-                          {"weight_bytes", m.weight_bytes},
-                          {"derived_bytes", m.derived_bytes},
-                          {"arena_bytes", m.arena_bytes}},
-                     out);
-  }
-  char text[320];
-  std::snprintf(text, sizeof(text),
-                "state, fixed      %14llu bytes a sequence\n"
-                "state, growing    %14llu bytes a token of a sequence\n"
-                "weights, mapped   %14llu bytes\n"
-                "weights, packed   %14llu bytes\n"
-                "arena             %14llu bytes\n",
-                static_cast<unsigned long long>(m.state_fixed_bytes),
-                static_cast<unsigned long long>(m.state_bytes_per_token),
-                static_cast<unsigned long long>(m.weight_bytes), static_cast<unsigned long long>(m.derived_bytes),
-                static_cast<unsigned long long>(m.arena_bytes));
-  out << text << std::flush;
   return {};
 }
 
@@ -86,7 +52,7 @@ static Status perform(const Options &options, std::ostream &out, std::ostream &e
   if (status || !options.memory) {
     return status;
   }
-  return memory(*model, options, !action, action ? listing : out);
+  return reportMemory(*model, options, !action, action ? listing : out);
 }
 
 static Status listDevices(const Options &options, std::ostream &out, std::ostream &log) {

@@ -119,9 +119,10 @@ std::vector<const Entry *> TokenRunner::sequenceEntries() const {
   return out;
 }
 
-Status TokenRunner::prepare(const Entry &entry, const std::vector<int64_t> &ids, Prepared &out) const {
+Status TokenRunner::prepareAfter(int64_t past, const Entry &entry, const std::vector<int64_t> &ids,
+                                 Prepared &out) const {
   out.entry = &entry;
-  return makeInputs(entry, ids, recomputes() ? 0 : length(), out.inputs);
+  return makeInputs(entry, ids, past, out.inputs);
 }
 
 Status TokenRunner::feed(const std::vector<int64_t> &ids, std::vector<float> *logits, std::vector<int64_t> *next) {
@@ -134,6 +135,25 @@ Status TokenRunner::feed(const std::vector<int64_t> &ids, std::vector<float> *lo
                              std::to_string(vocabulary()) + "; does the tokenizer belong to this model?");
     }
   }
+  int64_t n = static_cast<int64_t>(ids.size()) / batch;
+  if (recomputes() || chunk == 0 || n <= chunk) {
+    return feedPart(ids, logits, next);
+  }
+  for (int64_t first = 0; first < n; first += chunk) {
+    int64_t last = std::min(first + chunk, n);
+    std::vector<int64_t> part;
+    for (int64_t b = 0; b < batch; ++b) {
+      part.insert(part.end(), ids.begin() + b * n + first, ids.begin() + b * n + last);
+    }
+    bool isEnd = last == n;
+    if (Status s = feedPart(part, isEnd ? logits : nullptr, isEnd ? next : nullptr)) {
+      return s;
+    }
+  }
+  return {};
+}
+
+Status TokenRunner::feedPart(const std::vector<int64_t> &ids, std::vector<float> *logits, std::vector<int64_t> *next) {
   int64_t n = static_cast<int64_t>(ids.size()) / batch, past = length();
   if (recomputes()) {
     std::vector<int64_t> all;

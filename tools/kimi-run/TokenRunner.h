@@ -27,6 +27,9 @@ public:
   /// Appends `ids` [batch, n] and gives the logits after the last of them, [batch, vocabulary] in fp32.
   Status feed(const std::vector<int64_t> &ids, std::vector<float> &logits) { return feed(ids, &logits, nullptr); }
 
+  /// Lets feed() take at most `tokens` tokens of each sequence in one run (0: all at once).
+  void setChunk(int64_t tokens) { chunk = tokens; }
+
   /// True where the entries choose the greedy token themselves, so that no logits need to come to the host.
   bool choosesTokens() const;
   /// Appends `ids` [batch, n] and gives the greedy token after the last of them of each sequence.
@@ -42,7 +45,11 @@ public:
   /// The entries that take whole sequences, and the one that takes the next token.
   std::vector<const Entry *> sequenceEntries() const;
   const Entry *stepEntry() const { return decode ? decode : prefill; }
-  Status prepare(const Entry &entry, const std::vector<int64_t> &ids, Prepared &out) const;
+  Status prepare(const Entry &entry, const std::vector<int64_t> &ids, Prepared &out) const {
+    return prepareAfter(recomputes() ? 0 : length(), entry, ids, out);
+  }
+  /// The same after `past` tokens; needs no session.
+  Status prepareAfter(int64_t past, const Entry &entry, const std::vector<int64_t> &ids, Prepared &out) const;
   /// Tokens held so far in each sequence.
   int64_t length() const;
   Status reset();
@@ -53,13 +60,14 @@ public:
 private:
   TokenRunner(Model &model, int64_t batch) : model(model), batch(batch) {}
   Status feed(const std::vector<int64_t> &ids, std::vector<float> *logits, std::vector<int64_t> *next);
+  Status feedPart(const std::vector<int64_t> &ids, std::vector<float> *logits, std::vector<int64_t> *next);
   Status makeInputs(const Entry &entry, const std::vector<int64_t> &ids, int64_t past,
                     std::vector<HostTensor> &inputs) const;
   Status step(const Entry &entry, const std::vector<int64_t> &ids, int64_t past, std::vector<float> *logits,
               std::vector<int64_t> *next);
 
   Model &model;
-  int64_t batch;
+  int64_t batch, chunk = 0;
   const Entry *prefill = nullptr, *decode = nullptr, *whole = nullptr;
   const Entry *lastOnly = nullptr; ///< Like prefill, but with the logits of the last token only.
   std::vector<int64_t> history;    ///< [batch, length], only where all is recomputed.

@@ -93,6 +93,10 @@ TEST(Options, Mistakes) {
   expectUsageError({"m.kmod", "--prompt", "x", "--tokens", "many"}, "--tokens");
   expectUsageError({"m.kmod", "--prompt", "x", "--seed", "-3"}, "--seed");
   expectUsageError({"m.kmod", "--prompt", "x", "--prompt-file", "y"}, "exclude each other");
+  expectUsageError({"m.kmod", "--prompt", "x", "--prompt-tokens", "1"}, "exclude each other");
+  expectUsageError({"m.kmod", "--benchmark", "--prefill-chunk", "4"}, "go with a prompt");
+  expectUsageError({"m.kmod", "--memory", "--logits", "x.npy"}, "go with a prompt");
+  expectUsageError({"m.kmod", "--prompt-tokens", "1", "--prefill-chunk", "0"}, "--prefill-chunk");
   expectUsageError({"m.kmod", "--prompt", "x", "--input", "a=b.npy"}, "one or the other");
   expectUsageError({"m.kmod", "--prompt", "x", "--benchmark"}, "--benchmark");
   expectUsageError({"m.kmod", "--prompt", "x", "--entry", "main"}, "--entry");

@@ -99,6 +99,32 @@ TEST_F(Run, EveryWayToStepGivesTheSameText) {
   }
 }
 
+TEST_F(Run, PromptsOfTokensInAnyParts) {
+  std::vector<int64_t> first = {5, 6, 7, 8, 9}, second = {100, 3, 50, 0, 1};
+  for (bool nextToken : {false, true}) {
+    TinyModule spec;
+    spec.nextToken = nextToken;
+    make(spec);
+    for (const char *chunk : {"1", "2", "4", "5", "9"}) {
+      Result result = runTool({module, "--prompt-tokens", "5,6,7,8,9;100,3,50,0,1", "--prefill-chunk", chunk,
+                               "--tokens", "6", "--ignore-eos", "--json", "-"});
+      ASSERT_EQ(result.code, 0) << result.err;
+      Json report = Json::parse(result.out);
+      EXPECT_EQ(report["tokens"][0].get<std::vector<int64_t>>(), tiny.answer(first, 6)) << chunk;
+      EXPECT_EQ(report["tokens"][1].get<std::vector<int64_t>>(), tiny.answer(second, 6)) << chunk;
+      EXPECT_EQ(report["prompt_tokens"][1].get<std::vector<int64_t>>(), second);
+    }
+    Result printed = runTool(
+        {module, "--prompt-tokens", "5,6,7,8,9", "--tokens", "2", "--ignore-eos", "--logits", path("logits.npy")});
+    ASSERT_EQ(printed.code, 0) << printed.err;
+    std::vector<int64_t> two = tiny.answer(first, 2);
+    EXPECT_EQ(printed.out, std::to_string(two[0]) + "," + std::to_string(two[1]) + "\n");
+    NamedTensors logits;
+    ASSERT_FALSE(readArrays(path("logits.npy"), logits));
+    EXPECT_EQ(logits[0].second.dims, (std::vector<int64_t>{1, tiny.vocabulary}));
+  }
+}
+
 TEST_F(Run, TheModuleMayChooseTokensItself) {
   for (bool decode : {true, false}) {
     TinyModule spec;
@@ -324,6 +350,13 @@ TEST_F(Run, LooksInside) {
   EXPECT_NE(described.out.find("prefill"), std::string::npos);
   Result memory = runTool({module, "--memory", "--json", "-"});
   EXPECT_EQ(memory.code, 0) << memory.err;
-  EXPECT_EQ(Json::parse(memory.out)["state_bytes_per_token"], 8);
+  Json report = Json::parse(memory.out);
+  EXPECT_EQ(report["state_bytes_per_token"], 8);
+  ASSERT_EQ(report["states"].size(), 1u);
+  EXPECT_EQ(report["states"][0]["bytes_per_token"], 8);
+  EXPECT_EQ(report["arenas"].size(), 2u);                                            // of prefill and decode
+  memory = runTool({module, "--memory", "--prompt-tokens", "1,2", "--tokens", "1"}); // of the session that ran
+  EXPECT_EQ(memory.code, 0) << memory.err;
+  EXPECT_NE(memory.out.find("arena  "), std::string::npos) << memory.out;
 }
 } // namespace

@@ -38,12 +38,12 @@ TEST_F(State, GrowsTruncatesAndForgets) {
   EXPECT_EQ(sum, (std::vector<float>{10, 100}));
   EXPECT_EQ(length(), 4);
 
-  ASSERT_EQ(kimi_session_truncate(runner.session, 2), KIMI_OK) << lastError();
+  ASSERT_EQ(kimi_session_truncate(runner.session, 2, nullptr), KIMI_OK) << lastError();
   ASSERT_EQ(step({5, 50}), KIMI_OK) << lastError();
   EXPECT_EQ(sum, (std::vector<float>{8, 80}));
   EXPECT_EQ(length(), 3);
-  EXPECT_EQ(kimi_session_truncate(runner.session, 4), KIMI_INVALID_ARGUMENT);
-  EXPECT_EQ(kimi_session_truncate(runner.session, -1), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(kimi_session_truncate(runner.session, 4, nullptr), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(kimi_session_truncate(runner.session, -1, nullptr), KIMI_INVALID_ARGUMENT);
 
   ASSERT_EQ(kimi_session_reset(runner.session), KIMI_OK);
   EXPECT_EQ(length(), 0);
@@ -67,7 +67,7 @@ TEST_F(State, FixedStatesStartAtZeroAndCannotBeCut) {
   ASSERT_EQ(step({1, 2}), KIMI_OK) << lastError();
   ASSERT_EQ(step({1, 2}), KIMI_OK) << lastError();
   EXPECT_EQ(sum, (std::vector<float>{2, 4}));
-  EXPECT_EQ(kimi_session_truncate(runner.session, 1), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(kimi_session_truncate(runner.session, 1, nullptr), KIMI_INVALID_ARGUMENT);
   EXPECT_NE(lastError().find("state 'total'"), std::string::npos) << lastError();
   ASSERT_EQ(kimi_session_reset(runner.session), KIMI_OK);
   ASSERT_EQ(step({1, 2}), KIMI_OK) << lastError();
