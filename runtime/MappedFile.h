@@ -8,29 +8,12 @@
 #define KIMI_RUNTIME_MAPPEDFILE_H
 
 #include "runtime/Status.h"
+#include "runtime/files/OpenBeneath.h"
 
 #include <cstdint>
 #include <string>
 
 namespace kimi {
-
-/// A file descriptor that closes itself.
-class FileDescriptor {
-public:
-  explicit FileDescriptor(int descriptor = -1) : descriptor(descriptor) {}
-  FileDescriptor(FileDescriptor &&other) noexcept : descriptor(std::exchange(other.descriptor, -1)) {}
-  FileDescriptor &operator=(FileDescriptor &&other) noexcept {
-    std::swap(descriptor, other.descriptor);
-    return *this;
-  }
-  ~FileDescriptor();
-
-  int get() const { return descriptor; }
-  explicit operator bool() const { return descriptor >= 0; }
-
-private:
-  int descriptor;
-};
 
 /// Bytes mapped into memory: a file (read-only) or fresh zeros (writable), unmapped at the end. Page-aligned.
 class Mapping {
@@ -62,10 +45,6 @@ private:
   uint8_t *start = nullptr;
   uint64_t length = 0;
 };
-
-/// Opens `path` beneath the folder `folder` for reading. Absolute paths, "..", and symbolic links on the way are
-/// refused, whatever the folder holds. Error: KIMI_BAD_FILE for a path that leaves the folder, KIMI_NOT_FOUND.
-Status openBeneath(const FileDescriptor &folder, const std::string &path, FileDescriptor &out);
 
 } // namespace kimi
 

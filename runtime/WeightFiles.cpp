@@ -9,21 +9,20 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 
 namespace kimi {
 
 static Status mapBeneath(const std::string &folderPath, const FileDescriptor &folder, const std::string &name,
                          Mapping &out) {
-  FileDescriptor file;
-  if (Status s = openBeneath(folder, name, file)) {
+  OpenedFile opened;
+  if (Status s = openBeneath(folder, name, opened)) {
     if (s.code() == KIMI_NOT_FOUND) {
       return {KIMI_NOT_FOUND, "weights " + quoted(name) + " not found beneath " + folderPath +
                                   "; pass --weights=DIR or compile with --bake"};
     }
-    return {s.code(), "weights " + s.message()};
+    return {s.code(), "weights " + quoted(name) + " " + s.message()};
   }
-  if (Status s = Mapping::ofFile(file, out)) {
+  if (Status s = Mapping::ofFile(opened.file, out)) {
     return {s.code(), "weights " + quoted(name) + " beneath " + folderPath + ": " + s.message()};
   }
   return {};
@@ -47,7 +46,7 @@ Status WeightFiles::map(const format::Contents &contents, const std::string &fol
     }
     if (file == files.end()) {
       if (!folder) {
-        folder = FileDescriptor(open(folderPath.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+        folder = openFolder(folderPath.c_str());
       }
       if (!folder) {
         return {KIMI_NOT_FOUND, "the weights folder " + folderPath + " cannot be opened: " + std::strerror(errno)};

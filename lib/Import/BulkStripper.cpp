@@ -96,8 +96,8 @@ bool BulkStripper::readVarint(StringRef body, size_t &pos, uint64_t &value) {
 
 bool BulkStripper::copy(Message kind, StringRef body, unsigned depth, std::string &out) {
   // Three messages (graph, node, attribute) a level.
-  if (depth > 3 * kMaxFileNesting) {
-    return fail(body, 0, "subgraphs nested too deep");
+  if (depth > 3 * limits.nesting) {
+    return fail(body, 0, "subgraphs nested too deep (--max-nesting)");
   }
   bool sawRawData = false;
   for (size_t pos = 0; pos < body.size();) {
@@ -135,8 +135,8 @@ bool BulkStripper::copy(Message kind, StringRef body, unsigned depth, std::strin
     pos += length;
     bool nested = (tag & 7) == kBytes;
 
-    if (++fields > kMaxFields) {
-      return fail(body, start, "too many nodes, tensors and values");
+    if (++fields > limits.fields) {
+      return fail(body, start, "too many nodes, tensors and values (--max-fields)");
     }
     if (isCommentary(kind, field)) {
       continue;
@@ -171,8 +171,8 @@ bool BulkStripper::copy(Message kind, StringRef body, unsigned depth, std::strin
     } else {
       out.append(body.data() + start, pos - start);
     }
-    if (out.size() > kMaxStructureBytes) {
-      return fail(body, start, "more than 1 GiB of graph apart from tensor contents");
+    if (out.size() > limits.structureBytes) {
+      return fail(body, start, "too much of a graph apart from tensor contents (--max-structure-bytes)");
     }
   }
   return true;

@@ -7,6 +7,7 @@
 #ifndef KIMI_LIB_IMPORT_BULKSTRIPPER_H
 #define KIMI_LIB_IMPORT_BULKSTRIPPER_H
 
+#include "lib/Import/ImportLimits.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
@@ -18,7 +19,7 @@ namespace kimi {
 /// are inside is parsed without loading them, and protobuf's limit of 2 GiB holds only for the rest.
 class BulkStripper {
 public:
-  explicit BulkStripper(llvm::StringRef file) : file(file) {}
+  BulkStripper(llvm::StringRef file, const ImportLimits &limits) : file(file), limits(limits) {}
 
   /// False where the file is damaged; error() then says what and at which byte.
   bool run(std::string &out);
@@ -36,6 +37,7 @@ private:
   bool fail(llvm::StringRef body, size_t pos, const char *what);
 
   llvm::StringRef file;
+  const ImportLimits &limits;
   std::string problem;
   uint64_t fields = 0;
   llvm::DenseMap<uint64_t, uint64_t> bulk;

@@ -123,8 +123,9 @@ Type TensorImporter::valueType(const TypeProto &type, StringRef what) {
   if (!tensor.has_shape()) {
     return UnrankedTensorType::get(element);
   }
-  if (tensor.shape().dim_size() > kMaxRank) {
-    errors.report() << what << ": rank " << tensor.shape().dim_size() << " is more than " << kMaxRank;
+  if (static_cast<uint64_t>(tensor.shape().dim_size()) > limits.rank) {
+    errors.report() << what << ": rank " << tensor.shape().dim_size() << " is more than " << limits.rank
+                    << " (--max-rank)";
     return {};
   }
   SmallVector<int64_t> shape;
@@ -140,8 +141,8 @@ Type TensorImporter::valueType(const TypeProto &type, StringRef what) {
       return {};
     }
     shape.push_back(extent);
-    if (extent > 1 && product > kMaxElements / extent) {
-      errors.report() << what << ": more than 2^56 elements";
+    if (extent > 1 && static_cast<uint64_t>(product) > limits.elements / static_cast<uint64_t>(extent)) {
+      errors.report() << what << ": more than " << limits.elements << " elements (--max-elements)";
       return {};
     }
     product *= std::max<int64_t>(extent, 1);

@@ -21,11 +21,11 @@ const FunctionProto *GraphImporter::findFunction(const NodeProto &node) const {
              : functions.lookup(functionKey(normalDomain(node.domain()), node.op_type(), node.overload()));
 }
 
-/// Items that the nodes become, subgraphs and calls included; at most a little more than kMaxInlinedItems.
+/// Items that the nodes become, subgraphs and calls included; at most a little more than the limit.
 uint64_t GraphImporter::inlinedItems(const Nodes &nodes) {
   uint64_t items = 0;
   for (const NodeProto &node : nodes) {
-    if (stopped || items > kMaxInlinedItems) {
+    if (stopped || items > limits.nodes) {
       break;
     }
     ++items;
@@ -57,8 +57,8 @@ uint64_t GraphImporter::inlinedItems(const FunctionProto &function) {
     stopped = true;
     return 0;
   }
-  if (callStack.size() >= kMaxInlineNesting) {
-    errors.report() << "function calls are nested more than " << kMaxInlineNesting << " deep, from '"
+  if (callStack.size() >= limits.depth) {
+    errors.report() << "function calls are nested more than " << limits.depth << " deep (--max-depth), from '"
                     << callStack.front()->name() << "' to '" << function.name() << "'";
     stopped = true;
     return 0;

@@ -16,8 +16,8 @@ using ::onnx::GraphProto;
 using ::onnx::ValueInfoProto;
 
 GraphImporter::GraphImporter(ModelFile &file, ModuleOp module, ImportErrors &errors)
-    : file(file), module(module), errors(errors), context(module.getContext()), tensors(file, context, errors),
-      builder(context), weightBuilder(OpBuilder::atBlockEnd(module.getBody())) {
+    : file(file), limits(file.getLimits()), module(module), errors(errors), context(module.getContext()),
+      tensors(file, context, errors), builder(context), weightBuilder(OpBuilder::atBlockEnd(module.getBody())) {
   // Names that entries of the compiled module will take.
   for (StringRef reserved : {"main", "prefill", "decode", "init"}) {
     symbols.insert(reserved);
@@ -113,7 +113,13 @@ void GraphImporter::addInitializers(const GraphProto &graph, Scope &scope) {
       errors.report() << "initializer '" << name << "' is defined twice";
     }
   };
-  scope.initializers.reserve(graph.initializer_size() + graph.sparse_initializer_size());
+  uint64_t count = static_cast<uint64_t>(graph.initializer_size()) + graph.sparse_initializer_size();
+  initializerCount += count;
+  if (initializerCount > limits.initializers && !stopped) {
+    errors.report() << "more than " << limits.initializers << " initializers (--max-initializers)";
+    stopped = true;
+  }
+  scope.initializers.reserve(count);
   for (const auto &tensor : graph.initializer()) {
     add(tensor.name(), Pending{&tensor, nullptr});
   }
@@ -131,8 +137,9 @@ void GraphImporter::setConstant(StringRef name, StringRef path) {
   }
   StringRef bytes = (*buffer)->getBuffer();
   auto tensor = std::make_unique<::onnx::TensorProto>();
-  if (bytes.size() > kMaxConstantFileBytes || !tensor->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    errors.report() << what << ": '" << path << "' is no TensorProto of at most " << kMaxConstantFileBytes << " bytes";
+  if (bytes.size() > limits.constantBytes || !tensor->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    errors.report() << what << ": '" << path << "' is no TensorProto of at most " << limits.constantBytes
+                    << " bytes (--max-constant-bytes)";
   } else if (tensor->data_location() == ::onnx::TensorProto::EXTERNAL || tensor->has_segment()) {
     errors.report() << what << ": '" << path << "' must hold its values itself";
   } else {
@@ -338,8 +345,8 @@ void GraphImporter::run() {
     errors.warn() << "training information is ignored";
   }
   readFunctions();
-  if (inlinedItems(model.graph().node()) > kMaxInlinedItems && !stopped) {
-    errors.report() << "more than " << kMaxInlinedItems << " nodes after functions are inlined";
+  if (inlinedItems(model.graph().node()) > limits.nodes && !stopped) {
+    errors.report() << "more than " << limits.nodes << " nodes after functions are inlined (--max-nodes)";
     stopped = true;
   }
   if (!stopped) {

@@ -118,6 +118,7 @@ private:
   static std::string functionKey(llvm::StringRef domain, llvm::StringRef name, llvm::StringRef overload);
 
   ModelFile &file;
+  const ImportLimits &limits;
   mlir::ModuleOp module;
   ImportErrors &errors;
   mlir::MLIRContext *context;
@@ -138,7 +139,7 @@ private:
   llvm::StringSet<> symbols;
   Scope *mainScope = nullptr;
   mlir::Value noneValue;
-  uint64_t nodeCount = 0, nameBytes = 0;
+  uint64_t nodeCount = 0, nameBytes = 0, initializerCount = 0;
   unsigned depth = 0;
   bool reportedOpset = false;
   /// Set where going on would be endless; everything then returns.

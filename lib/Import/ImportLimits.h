@@ -7,6 +7,7 @@
 #ifndef KIMI_LIB_IMPORT_IMPORTLIMITS_H
 #define KIMI_LIB_IMPORT_IMPORTLIMITS_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include <cstdint>
 
 namespace kimi {
@@ -22,23 +23,46 @@ constexpr int64_t kMicrosoftOpset = 1;
 constexpr uint64_t kInlineConstantBytes = 4096;
 constexpr int64_t kInlineIntegers = 1024;
 
-/// Bytes of a model file apart from large tensor contents, doc strings and metadata; fields of its nodes, graphs and
-/// tensors. A graph of a million nodes and half a million tensors takes about a fifth of either.
-constexpr uint64_t kMaxStructureBytes = uint64_t(1) << 30;
-constexpr uint64_t kMaxFields = uint64_t(1) << 26;
-/// Nodes, value types and attributes after functions are inlined, and bytes of the names made for them.
-constexpr uint64_t kMaxInlinedItems = uint64_t(1) << 23;
-constexpr uint64_t kMaxInlinedNameBytes = uint64_t(1) << 30;
-/// Subgraphs within subgraphs in the file, and subgraphs and function calls within each other while inlining.
-constexpr unsigned kMaxFileNesting = 64;
-constexpr unsigned kMaxInlineNesting = 256;
-/// Extents of a tensor; elements of a tensor (dims product), counting an extent of 0 as 1.
-constexpr int kMaxRank = 64;
-constexpr int64_t kMaxElements = int64_t(1) << 56;
-/// Sparse tensors are made dense up to this size.
-constexpr uint64_t kMaxSparseBytes = uint64_t(64) << 20;
-/// Of a file that holds the constant of an input.
-constexpr uint64_t kMaxConstantFileBytes = uint64_t(64) << 20;
+/// What a model may ask for at most. Each is a flag of kimi-compile (see importLimits), so that a larger model of one's
+/// own can be let through, and a stranger's held to less.
+struct ImportLimits {
+  /// Bytes of the model file, tensor contents included. It is mapped, not read.
+  uint64_t fileBytes = uint64_t(1) << 44;
+  /// Bytes of it apart from large tensor contents, doc strings and metadata; fields of its nodes, graphs and tensors. A
+  /// graph of a million nodes and half a million tensors takes about a fifth of either.
+  uint64_t structureBytes = uint64_t(1) << 30;
+  uint64_t fields = uint64_t(1) << 26;
+  /// Subgraphs within subgraphs in the file.
+  uint64_t nesting = 64;
+  /// Subgraphs and function calls within each other while functions are inlined.
+  uint64_t depth = 256;
+  /// Nodes, value types and attributes after functions are inlined.
+  uint64_t nodes = uint64_t(1) << 23;
+  /// Tensors that graphs hold, sparse ones included.
+  uint64_t initializers = uint64_t(1) << 22;
+  /// Bytes of one name with what its functions put before it, and of the names made for inlined nodes together.
+  uint64_t nameBytes = uint64_t(1) << 20;
+  uint64_t allNameBytes = uint64_t(1) << 30;
+  /// Extents of a tensor; elements of a tensor (product of its extents, in 128 bits), counting an extent of 0 as 1.
+  uint64_t rank = 64;
+  uint64_t elements = uint64_t(1) << 56;
+  /// Sparse tensors are made dense up to this size.
+  uint64_t sparseBytes = uint64_t(64) << 20;
+  /// Of a file that holds the constant of an input.
+  uint64_t constantBytes = uint64_t(64) << 20;
+  /// Files that tensors name as external data.
+  uint64_t externalFiles = uint64_t(1) << 16;
+};
+
+/// A limit by name: `--max-<name>` sets it, to `ceiling` at most, beyond which the importer's own arithmetic or stack
+/// would not hold.
+struct ImportLimit {
+  const char *name;
+  const char *description;
+  uint64_t ImportLimits::*value;
+  uint64_t ceiling;
+};
+llvm::ArrayRef<ImportLimit> importLimits();
 
 } // namespace kimi
 

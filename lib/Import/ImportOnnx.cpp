@@ -21,7 +21,7 @@ void kimi::loadImportDialects(MLIRContext *context) {
 FailureOr<OwningOpRef<ModuleOp>> kimi::importOnnx(StringRef path, MLIRContext *context, const ImportOptions &options) {
   loadImportDialects(context);
   ImportErrors errors(FileLineColLoc::get(context, path, 0, 0), options.maxErrors);
-  std::unique_ptr<ModelFile> file = ModelFile::open(path, errors);
+  std::unique_ptr<ModelFile> file = ModelFile::open(path, options.limits, errors);
   if (!file) {
     return failure();
   }

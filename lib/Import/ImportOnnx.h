@@ -7,6 +7,7 @@
 #ifndef KIMI_LIB_IMPORT_IMPORTONNX_H
 #define KIMI_LIB_IMPORT_IMPORTONNX_H
 
+#include "lib/Import/ImportLimits.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <string>
@@ -17,6 +18,8 @@ namespace kimi {
 struct ImportOptions {
   /// Problems reported before the rest is only counted.
   unsigned maxErrors = 50;
+  /// What is refused as too large.
+  ImportLimits limits;
   /// Run the MLIR verifier on the result.
   bool verify = true;
   /// Inputs of the graph that are constants instead: their names, and the files (serialised TensorProtos) that hold

@@ -10,6 +10,8 @@
 #include "lib/Import/ImportLimits.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <cerrno>
+#include <cstring>
 #include <google/protobuf/io/coded_stream.h>
 
 using namespace kimi;
@@ -17,7 +19,7 @@ using llvm::StringRef;
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-std::unique_ptr<ModelFile> ModelFile::open(StringRef filePath, ImportErrors &errors) {
+std::unique_ptr<ModelFile> ModelFile::open(StringRef filePath, const ImportLimits &limits, ImportErrors &errors) {
   fs::file_status status;
   if (std::error_code error = fs::status(filePath, status)) {
     errors.report() << "cannot read the model: " << error.message();
@@ -27,6 +29,11 @@ std::unique_ptr<ModelFile> ModelFile::open(StringRef filePath, ImportErrors &err
     errors.report() << "cannot read the model: not a regular file; give the path of an .onnx file";
     return nullptr;
   }
+  if (status.getSize() > limits.fileBytes) {
+    errors.report() << "the model has " << status.getSize() << " bytes, more than " << limits.fileBytes
+                    << " (--max-file-bytes)";
+    return nullptr;
+  }
   auto buffer = llvm::MemoryBuffer::getFile(filePath, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer) {
     errors.report() << "cannot read the model: " << buffer.getError().message();
@@ -34,23 +41,24 @@ std::unique_ptr<ModelFile> ModelFile::open(StringRef filePath, ImportErrors &err
   }
   auto file = std::unique_ptr<ModelFile>(new ModelFile);
   file->buffer = std::move(*buffer);
+  file->limits = limits;
   file->fileName = path::filename(filePath).str();
   llvm::SmallString<256> directory(path::parent_path(filePath));
   if (directory.empty()) {
     directory = ".";
   }
-  if (std::error_code error = fs::real_path(directory, directory)) {
-    errors.report() << "cannot find the folder of the model: " << error.message();
+  file->directory = openFolder(directory.c_str());
+  if (!file->directory) {
+    errors.report() << "cannot open the folder of the model: " << std::strerror(errno);
     return nullptr;
   }
-  file->directory = directory.str().str();
 
   StringRef contents = file->buffer->getBuffer();
   if (contents.empty()) {
     errors.report() << "not an ONNX model: the file is empty";
     return nullptr;
   }
-  BulkStripper stripper(contents);
+  BulkStripper stripper(contents, limits);
   std::string structure;
   if (!stripper.run(structure)) {
     errors.report() << "not a readable ONNX model: " << stripper.error();
@@ -60,7 +68,7 @@ std::unique_ptr<ModelFile> ModelFile::open(StringRef filePath, ImportErrors &err
   file->model = std::make_unique<::onnx::ModelProto>();
   google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t *>(structure.data()),
                                                static_cast<int>(structure.size()));
-  input.SetRecursionLimit(3 * kMaxFileNesting + 32);
+  input.SetRecursionLimit(static_cast<int>(3 * limits.nesting + 32));
   if (!file->model->ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) {
     errors.report() << "not a readable ONNX model: the protobuf is damaged or nested too deep";
     return nullptr;
@@ -91,41 +99,16 @@ const ModelFile::ExternalFile &ModelFile::externalFile(StringRef location) {
   if (!inserted) {
     return file;
   }
-  if (location.empty() || location.contains('\0')) {
-    file.problem = "is no file name";
+  if (externals.size() > limits.externalFiles) {
+    file.problem =
+        "is one too many: a model may name " + std::to_string(limits.externalFiles) + " files (--max-external-files)";
     return file;
   }
-  if (path::is_absolute(location)) {
-    file.problem = "is absolute; it must lie beneath the model's folder";
-    return file;
-  }
-  for (StringRef part : llvm::make_range(path::begin(location), path::end(location))) {
-    if (part == "..") {
-      file.problem = "leaves the model's folder";
-      return file;
-    }
-  }
-  llvm::SmallString<256> full(directory);
-  path::append(full, location);
-  llvm::SmallString<256> real;
-  if (std::error_code error = fs::real_path(full, real)) {
-    if (error != std::errc::no_such_file_or_directory) {
-      file.problem = "cannot be opened: " + error.message();
-    }
-    return file;
-  }
-  StringRef root = directory, rest = real.str();
-  if (!rest.consume_front(root) || (root != "/" && !rest.empty() && !rest.starts_with("/"))) {
-    file.problem = "is a link out of the model's folder";
-    return file;
-  }
-  fs::file_status status;
-  if (std::error_code error = fs::status(real, status)) {
-    file.problem = "cannot be opened: " + error.message();
-  } else if (!fs::is_regular_file(status)) {
-    file.problem = "is not a regular file";
+  OpenedFile opened;
+  if (Status status = openBeneath(directory, location.str(), opened)) {
+    file.problem = status.code() == KIMI_NOT_FOUND ? "" : status.message();
   } else {
-    file.size = status.getSize();
+    file.size = opened.size;
   }
   return file;
 }
@@ -183,9 +166,14 @@ std::optional<FileRange> ModelFile::externalRange(const ::onnx::TensorProto &ten
 }
 
 std::optional<std::string> ModelFile::readExternal(const FileRange &range) const {
-  llvm::SmallString<256> full(directory);
-  path::append(full, range.file);
-  auto slice = llvm::MemoryBuffer::getFileSlice(full, range.length, range.offset);
+  OpenedFile opened;
+  // The file may be another one than that whose size was looked at.
+  if (openBeneath(directory, range.file, opened) || range.offset > opened.size ||
+      range.length > opened.size - range.offset) {
+    return std::nullopt;
+  }
+  auto slice = llvm::MemoryBuffer::getOpenFileSlice(opened.file.get(), range.file, range.length,
+                                                    static_cast<int64_t>(range.offset));
   if (!slice || (*slice)->getBufferSize() != range.length) {
     return std::nullopt;
   }

@@ -8,7 +8,9 @@
 #define KIMI_LIB_IMPORT_MODELFILE_H
 
 #include "lib/Import/ImportErrors.h"
+#include "lib/Import/ImportLimits.h"
 #include "onnx/onnx-ml.pb.h"
+#include "runtime/files/OpenBeneath.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
@@ -29,9 +31,10 @@ struct FileRange {
 class ModelFile {
 public:
   /// Null after a report when the file cannot be read or is no ONNX model.
-  static std::unique_ptr<ModelFile> open(llvm::StringRef path, ImportErrors &errors);
+  static std::unique_ptr<ModelFile> open(llvm::StringRef path, const ImportLimits &limits, ImportErrors &errors);
 
   const ::onnx::ModelProto &proto() const { return *model; }
+  const ImportLimits &getLimits() const { return limits; }
   /// Name of the file without its folder.
   llvm::StringRef name() const { return fileName; }
 
@@ -44,7 +47,7 @@ public:
   /// folder and, where the file exists, the range within it. Reports and gives nullopt otherwise.
   std::optional<FileRange> externalRange(const ::onnx::TensorProto &tensor, uint64_t length, llvm::StringRef what,
                                          ImportErrors &errors);
-  /// Reads a range of an external file; nullopt where the file is absent.
+  /// Reads a range of an external file; nullopt where the file is absent or has become shorter.
   std::optional<std::string> readExternal(const FileRange &range) const;
 
 private:
@@ -54,9 +57,11 @@ private:
   };
   const ExternalFile &externalFile(llvm::StringRef location);
 
+  ImportLimits limits;
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   std::unique_ptr<::onnx::ModelProto> model;
-  std::string fileName, directory;
+  std::string fileName;
+  FileDescriptor directory;                // of the model
   llvm::DenseMap<uint64_t, uint64_t> bulk; // begin -> end
   llvm::StringMap<ExternalFile> externals;
 };

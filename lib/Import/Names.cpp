@@ -113,8 +113,15 @@ Value GraphImporter::none() {
 
 StringAttr GraphImporter::prefixed(StringRef name, const Scope &scope) {
   nameBytes += scope.prefix.empty() ? 0 : scope.prefix.size() + name.size();
-  if (nameBytes > kMaxInlinedNameBytes && !stopped) {
-    errors.report() << "names of inlined nodes take more than " << kMaxInlinedNameBytes << " bytes";
+  if (nameBytes > limits.allNameBytes && !stopped) {
+    errors.report() << "names of inlined nodes take more than " << limits.allNameBytes
+                    << " bytes (--max-all-name-bytes)";
+    stopped = true;
+  }
+  if (scope.prefix.size() + name.size() > limits.nameBytes && !stopped) {
+    errors.report() << "the name '" << (scope.prefix + name.str()).substr(0, 80) << "...' has "
+                    << scope.prefix.size() + name.size() << " bytes, more than " << limits.nameBytes
+                    << " (--max-name-bytes)";
     stopped = true;
   }
   return builder.getStringAttr(scope.prefix + name);

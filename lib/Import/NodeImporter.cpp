@@ -62,8 +62,8 @@ void GraphImporter::importNodes(Scope &scope) {
     if (stopped) {
       return;
     }
-    if (++nodeCount > kMaxInlinedItems) {
-      errors.report() << "more than " << kMaxInlinedItems << " nodes after functions are inlined";
+    if (++nodeCount > limits.nodes) {
+      errors.report() << "more than " << limits.nodes << " nodes after functions are inlined (--max-nodes)";
       stopped = true;
       return;
     }
@@ -152,8 +152,9 @@ void GraphImporter::importNode(const NodeProto &node, Scope &scope) {
       builder, nodeLoc(node, scope), types, builder.getStringAttr(node.op_type()), builder.getStringAttr(domain),
       builder.getI64IntegerAttr(version.value_or(kMinOpset)), attrs.getDictionary(context),
       regionNames.empty() ? ArrayAttr() : builder.getArrayAttr(regionNames), inputs, graphs.size());
-  if (!graphs.empty() && ++depth > kMaxInlineNesting) {
-    errors.report() << what << ": subgraphs and function calls nested more than " << kMaxInlineNesting << " deep";
+  if (!graphs.empty() && ++depth > limits.depth) {
+    errors.report() << what << ": subgraphs and function calls nested more than " << limits.depth
+                    << " deep (--max-depth)";
     stopped = true;
   }
   for (size_t i = 0; i < graphs.size() && !stopped; ++i) {
@@ -278,8 +279,9 @@ void GraphImporter::importCall(const NodeProto &node, const FunctionProto &funct
       }
     }
   };
-  if (++depth > kMaxInlineNesting) {
-    errors.report() << what << ": subgraphs and function calls nested more than " << kMaxInlineNesting << " deep";
+  if (++depth > limits.depth) {
+    errors.report() << what << ": subgraphs and function calls nested more than " << limits.depth
+                    << " deep (--max-depth)";
     stopped = true;
     return;
   }

@@ -53,8 +53,8 @@ FailureOr<TensorImporter::Layout> TensorImporter::layout(const Dims &dims, int32
   if (!element) {
     return failure();
   }
-  if (dims.size() > kMaxRank) {
-    errors.report() << what << ": rank " << dims.size() << " is more than " << kMaxRank;
+  if (static_cast<uint64_t>(dims.size()) > limits.rank) {
+    errors.report() << what << ": rank " << dims.size() << " is more than " << limits.rank << " (--max-rank)";
     return failure();
   }
   Layout layout;
@@ -66,8 +66,8 @@ FailureOr<TensorImporter::Layout> TensorImporter::layout(const Dims &dims, int32
     }
     product *= std::max<int64_t>(extent, 1);
     elements *= extent;
-    if (product > kMaxElements) {
-      errors.report() << what << ": more than 2^56 elements";
+    if (product > limits.elements) {
+      errors.report() << what << ": more than " << limits.elements << " elements (--max-elements)";
       return failure();
     }
   }
@@ -274,9 +274,9 @@ FailureOr<ImportedTensor> TensorImporter::sparse(const SparseTensorProto &tensor
   if (failed(dense) || failed(values) || failed(indices)) {
     return failure();
   }
-  if (dense->bytes > kMaxSparseBytes) {
+  if (dense->bytes > limits.sparseBytes) {
     errors.report() << what << ": a sparse tensor of " << dense->bytes << " bytes when dense is more than "
-                    << kMaxSparseBytes << "; store it dense";
+                    << limits.sparseBytes << " (--max-sparse-bytes); store it dense";
     return failure();
   }
   int64_t rank = tensor.dims_size(), count = static_cast<int64_t>(values->elements);

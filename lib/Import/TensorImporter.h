@@ -27,7 +27,7 @@ struct ImportedTensor {
 class TensorImporter {
 public:
   TensorImporter(ModelFile &file, mlir::MLIRContext *context, ImportErrors &errors)
-      : file(file), context(context), errors(errors) {}
+      : file(file), limits(file.getLimits()), context(context), errors(errors) {}
 
   /// The element type of an ONNX data type, or null after a report (strings, complex numbers, unknown numbers).
   mlir::Type elementType(int32_t dataType, llvm::StringRef what);
@@ -60,6 +60,7 @@ private:
   mlir::DenseElementsAttr decode(const Layout &layout, llvm::StringRef bytes);
 
   ModelFile &file;
+  const ImportLimits &limits;
   mlir::MLIRContext *context;
   ImportErrors &errors;
 };

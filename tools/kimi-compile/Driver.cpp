@@ -242,6 +242,7 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   progress.show("import");
   ImportOptions importOptions;
   importOptions.constants = options.constants;
+  importOptions.limits = options.limits;
   FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.input, &context, importOptions);
   if (failed(imported)) {
     return failure();

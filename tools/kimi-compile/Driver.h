@@ -7,6 +7,7 @@
 #ifndef KIMI_TOOLS_KIMICOMPILE_DRIVER_H
 #define KIMI_TOOLS_KIMICOMPILE_DRIVER_H
 
+#include "lib/Import/ImportLimits.h"
 #include "mlir/Support/LLVM.h"
 #include <string>
 #include <utility>
@@ -47,6 +48,8 @@ struct CompileOptions {
   bool nextToken = true;
   /// Put the bytes of external weights into the module.
   bool bake = false;
+  /// What the importer accepts at most.
+  ImportLimits limits;
   /// Inputs that are constants: names, and files of serialised TensorProtos.
   std::vector<std::pair<std::string, std::string>> constants;
   /// Only this kernel in the output of tile, llvm, asm, ptx and sass-info; empty: all.

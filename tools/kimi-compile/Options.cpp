@@ -11,9 +11,44 @@
 #include "passes/OnnxToKimi/OnnxSupport.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
+#include <deque>
 
 namespace cl = llvm::cl;
 using namespace kimi;
+
+namespace {
+/// A flag for each limit of the importer: --max-rank=64.
+class LimitFlags {
+public:
+  explicit LimitFlags(cl::OptionCategory &category) {
+    for (const ImportLimit &limit : importLimits()) {
+      const std::string &name = texts.emplace_back("max-" + std::string(limit.name));
+      const std::string &text = texts.emplace_back("At most so many " + std::string(limit.description) + " (" +
+                                                   std::to_string(defaults.*limit.value) + ")");
+      flags.emplace_back(llvm::StringRef(name), cl::desc(text), cl::value_desc("N"), cl::init(defaults.*limit.value),
+                         cl::cat(category));
+    }
+  }
+
+  /// False after a message where a value is more than the importer can deal with.
+  bool read(ImportLimits &limits) const {
+    for (auto [limit, flag] : llvm::zip(importLimits(), flags)) {
+      if (flag > limit.ceiling) {
+        llvm::errs() << "kimi-compile: error: --max-" << limit.name << "=" << flag << " is more than " << limit.ceiling
+                     << ", which is as far as it goes\n";
+        return false;
+      }
+      limits.*limit.value = flag;
+    }
+    return true;
+  }
+
+private:
+  const ImportLimits defaults;
+  std::deque<std::string> texts; // that the flags refer to
+  std::deque<cl::opt<uint64_t>> flags;
+};
+} // namespace
 
 static const char kOverview[] =
     "Compiles a language model in ONNX format.\n\n"
@@ -77,7 +112,10 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   static cl::opt<bool> locations("locations", cl::desc("Print node and value names as locations of the IR"),
                                  cl::cat(category));
 
-  cl::HideUnrelatedOptions(category);
+  static cl::OptionCategory limitCategory("options that limit what an .onnx may ask for");
+  static LimitFlags limitFlags(limitCategory);
+
+  cl::HideUnrelatedOptions({&category, &limitCategory});
   cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "kimi-compile " << KIMI_VERSION << "\n"; });
   std::string problems;
   llvm::raw_string_ostream problemStream(problems);
@@ -127,6 +165,9 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
     return std::nullopt;
   }
   CompileOptions options;
+  if (!limitFlags.read(options.limits)) {
+    return std::nullopt;
+  }
   for (llvm::StringRef constant : constants) {
     auto [name, file] = constant.split('=');
     if (name.empty() || file.empty()) {

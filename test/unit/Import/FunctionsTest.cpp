@@ -100,8 +100,8 @@ TEST_F(FunctionsTest, DeepCallsAreRefusedAndLessDeepOnesAreNot) {
     addFunction(model, "F" + std::to_string(length), "Relu", "");
     return model;
   };
-  EXPECT_TRUE(import(chain(kMaxInlineNesting / 2))) << said;
-  refuses(chain(10 * kMaxInlineNesting), "function calls are nested more than 256 deep");
+  EXPECT_TRUE(import(chain(static_cast<int>(ImportLimits().depth) / 2))) << said;
+  refuses(chain(10 * static_cast<int>(ImportLimits().depth)), "function calls are nested more than 256 deep");
 }
 
 TEST_F(FunctionsTest, CallsMustFitTheirFunction) {

@@ -152,11 +152,11 @@ TEST_F(TensorTest, SizesThatDoNotFitAreRefusedBeforeMemoryIsAskedFor) {
   Tensor tensor = tensorOf(Tensor::FLOAT, {1ll << 20, 1ll << 28});
   tensor.set_raw_data(std::string(4, '\0'));
   refuses(tensor, "raw_data has 4 bytes where its type takes 1125899906842624");
-  refuses(tensorOf(Tensor::FLOAT, {1ll << 62, 1ll << 62, 1ll << 62}), "more than 2^56 elements");
-  refuses(tensorOf(Tensor::FLOAT, {INT64_MAX, 0}), "more than 2^56 elements"); // of which the product is 0
+  refuses(tensorOf(Tensor::FLOAT, {1ll << 62, 1ll << 62, 1ll << 62}), "more than 72057594037927936 elements");
+  refuses(tensorOf(Tensor::FLOAT, {INT64_MAX, 0}), "more than 72057594037927936 elements"); // of which the product is 0
   refuses(tensorOf(Tensor::FLOAT, {2, -3}), "extent -3 is negative");
   refuses(tensorOf(Tensor::FLOAT, {INT64_MIN}), "is negative");
-  refuses(tensorOf(Tensor::FLOAT, std::vector<int64_t>(kMaxRank + 1, 1)), "rank 65 is more than 64");
+  refuses(tensorOf(Tensor::FLOAT, std::vector<int64_t>(ImportLimits().rank + 1, 1)), "rank 65 is more than 64");
   tensor = tensorOf(Tensor::DOUBLE, {2});
   tensor.set_raw_data(std::string(15, '\0'));
   refuses(tensor, "raw_data has 15 bytes where its type takes 16");

@@ -1,0 +1,48 @@
+//===- FuzzConvert.cpp - any bytes as a model, up to the kimi dialect
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/Import/ImportOnnx.h"
+#include "passes/Passes.h"
+#include "passes/Pipelines/Pipelines.h"
+#include "test/fuzz/MemoryFile.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace kimi;
+
+extern "C" int LLVMFuzzerInitialize(int * /*argc*/, char *** /*argv*/) {
+  registerKimiPasses();
+  registerTransformsPasses();
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+  MemoryFile file(bytes, size);
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  bool said = false;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    said |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
+    return success();
+  });
+  ImportOptions options;
+  options.limits.nodes = 1000; // small graphs are enough, and many of them better
+  FailureOr<OwningOpRef<ModuleOp>> module = importOnnx(file.path(), &context, options);
+  bool good = succeeded(module);
+  if (good) {
+    PassManager passes(&context);
+    for (const Phase &phase : graphPhases(PipelineOptions())) {
+      good &= succeeded(addPhase(phase, passes));
+    }
+    good = good && succeeded(passes.run(**module));
+  }
+  if (!good && !said) {
+    __builtin_trap(); // refused without a reason
+  }
+  return 0;
+}
