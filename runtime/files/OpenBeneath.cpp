@@ -89,7 +89,8 @@ Status openBeneath(const FileDescriptor &folder, const std::string &path, Opened
   }
   if (!file) {
     if (errno == ELOOP || errno == EXDEV) {
-      return badFile("goes through a symbolic link, which is refused; copy the file, or name the folder where it really is");
+      return badFile(
+          "goes through a symbolic link, which is refused; copy the file, or name the folder where it really is");
     }
     kimi_status code = errno == ENOENT || errno == ENOTDIR ? KIMI_NOT_FOUND : KIMI_RUNTIME_ERROR;
     return {code, std::string("cannot be opened: ") + std::strerror(errno)};

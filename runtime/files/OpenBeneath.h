@@ -41,10 +41,10 @@ struct OpenedFile {
 /// The folder at `path`, for openBeneath; none, with errno set, where it cannot be opened.
 FileDescriptor openFolder(const char *path);
 
-/// Opens the regular file `path` beneath `folder` for reading. Refused, whatever the folder holds: absolute paths, "..",
-/// symbolic links anywhere on the way, files with a second name (a hard link may be to a file from outside the folder),
-/// and whatever is no regular file. Error: KIMI_BAD_FILE for those, KIMI_NOT_FOUND, KIMI_RUNTIME_ERROR; the message says
-/// what is wrong, to be put behind the path ("is an absolute path, ...").
+/// Opens the regular file `path` beneath `folder` for reading. Refused, whatever the folder holds: absolute paths,
+/// "..", symbolic links anywhere on the way, files with a second name (a hard link may be to a file from outside the
+/// folder), and whatever is no regular file. Error: KIMI_BAD_FILE for those, KIMI_NOT_FOUND, KIMI_RUNTIME_ERROR; the
+/// message says what is wrong, to be put behind the path ("is an absolute path, ...").
 Status openBeneath(const FileDescriptor &folder, const std::string &path, OpenedFile &out);
 
 } // namespace kimi

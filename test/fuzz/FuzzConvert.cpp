@@ -6,12 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Import/ImportOnnx.h"
-#include "passes/Passes.h"
-#include "passes/Pipelines/Pipelines.h"
-#include "test/fuzz/MemoryFile.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
+#include "passes/Pipelines/Pipelines.h"
+#include "test/fuzz/MemoryFile.h"
 
 using namespace mlir;
 using namespace kimi;

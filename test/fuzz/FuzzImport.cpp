@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Import/ImportOnnx.h"
-#include "test/fuzz/MemoryFile.h"
 #include "mlir/IR/MLIRContext.h"
+#include "test/fuzz/MemoryFile.h"
 
 using namespace mlir;
 using namespace kimi;

@@ -16,9 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   std::string_view all(reinterpret_cast<const char *>(bytes), size);
   size_t zero = all.find('\0');
   std::string error;
-  std::unique_ptr<Tokenizer> tokenizer = zero == std::string_view::npos
-                                             ? Tokenizer::fromJson(all, error)
-                                             : Tokenizer::fromVocabAndMerges(all.substr(0, zero), all.substr(zero + 1), error);
+  std::unique_ptr<Tokenizer> tokenizer =
+      zero == std::string_view::npos ? Tokenizer::fromJson(all, error)
+                                     : Tokenizer::fromVocabAndMerges(all.substr(0, zero), all.substr(zero + 1), error);
   if (!tokenizer) {
     if (error.empty()) {
       __builtin_trap(); // refused without a reason

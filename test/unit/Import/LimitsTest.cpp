@@ -53,7 +53,8 @@ protected:
   auto *nodes = model.mutable_graph()->mutable_node();
   nodes->Clear();
   for (int i = 0; i < count; ++i) {
-    addNode(nodes, "Relu", {i == 0 ? "x" : "t" + std::to_string(i)}, {i + 1 == count ? "y" : "t" + std::to_string(i + 1)});
+    addNode(nodes, "Relu", {i == 0 ? "x" : "t" + std::to_string(i)},
+            {i + 1 == count ? "y" : "t" + std::to_string(i + 1)});
   }
   return model;
 }
@@ -132,7 +133,8 @@ TEST_F(LimitsTest, EveryLimitHoldsAndNamesItsFlag) {
   expectLimit("depth", bytes, 4);
   // What the file holds is bounded before it is parsed; the exact numbers are those of its encoding.
   for (const char *name : {"nesting", "fields", "structure-bytes"}) {
-    const ImportLimit *limit = llvm::find_if(importLimits(), [&](const ImportLimit &l) { return std::string(l.name) == name; });
+    const ImportLimit *limit =
+        llvm::find_if(importLimits(), [&](const ImportLimit &l) { return std::string(l.name) == name; });
     uint64_t low = 0, high = bytes.size();
     while (low + 1 < high) {
       uint64_t middle = (low + high) / 2;
@@ -158,7 +160,8 @@ TEST_F(LimitsTest, EveryLimitHoldsAndNamesItsFlag) {
   addNode(function->mutable_node(), "Relu", {"x"}, {"t"});
   addNode(function->mutable_node(), "Relu", {"t"}, {"y"});
   bytes = model.SerializeAsString();
-  const ImportLimit *names = llvm::find_if(importLimits(), [](const ImportLimit &l) { return std::string(l.name) == "all-name-bytes"; });
+  const ImportLimit *names =
+      llvm::find_if(importLimits(), [](const ImportLimit &l) { return std::string(l.name) == "all-name-bytes"; });
   uint64_t needed = 1;
   ImportOptions options;
   for (options.limits.*names->value = needed; !importBytes(bytes, options) && needed < 1000; ++needed) {
