@@ -32,7 +32,7 @@ MESSAGES = {
     "recursion": "functions call each other in a cycle: A -> B -> C -> A",
     "self_recursion": "functions call each other in a cycle: Self -> Self",
     "doubling": "nodes after functions are inlined",
-    "deep_calls": "function calls are nested more than 256 deep, from 'F0' to 'F256'",
+    "deep_calls": "function calls are nested more than 256 deep (--max-depth), from 'F0' to 'F256'",
     "deep_subgraphs": "subgraphs nested too deep",
     "sparse_outside": "index 0 of the sparse tensor lies outside its shape",
     "sparse_large": "a sparse tensor of 4398046511104 bytes",
