@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "lib/Support/Exhaustion.h"
 #include "tools/kimi-compile/Driver.h"
 #include "tools/kimi-compile/Options.h"
 
 int main(int argc, char **argv) {
+  kimi::reportExhaustion("kimi-compile");
   std::optional<kimi::CompileOptions> options = kimi::parseCompileOptions(argc, argv);
   if (!options) {
     return kimi::kExitUsage;
