@@ -250,6 +250,13 @@ LogicalResult DeriveDecodePass::takeStates(func::FuncOp func, const Roles &roles
   ret.getOperandsMutable().assign(kept);
   func.setType(FunctionType::get(&getContext(), func.getBody().getArgumentTypes(), func.getResultTypes()));
   (void)func.eraseResults(presents);
+  for (BlockArgument argument : func.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (type && isa<FloatType>(type.getElementType()) && !func.getArgAttr(argument.getArgNumber(), "kimi.role")) {
+      func.emitRemark() << "input '" << argumentName(func, argument.getArgNumber()).getValue()
+                        << "' is asked for at each step: no output of its type is known to be what it becomes";
+    }
+  }
   return checkMixersKeepStates(func, func.getArgument(*roles.tokenIds));
 }
 

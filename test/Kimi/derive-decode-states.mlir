@@ -117,6 +117,37 @@ module {
 
 // -----
 
+// An argument that nothing says to be a state stays an input, and a remark says so. Positions that nothing reads are
+// positions by their name.
+
+module {
+  kimi.weight @wte : tensor<64x8xf32> from #kimi.external<"w", 0, 2048>
+  // CHECK-LABEL: func.func @prefill
+  // CHECK-SAME: %{{[a-z0-9]+}}: tensor<?x?xi64> {{{[^}]*}}kimi.name = "position_ids", kimi.role = "position_ids"}
+  // CHECK-SAME: %{{[a-z0-9]+}}: tensor<?x1x8x8xf32> {{{[^}]*}}kimi.name = "bias"}
+  // CHECK-SAME: %[[M:[a-z0-9]+]]: !kimi.state<tensor<?x1x8x8xf32>, -1>
+  // CHECK: kimi.state_write %{{.*}}, %[[M]]
+  // expected-remark @below {{input 'bias' is asked for at each step: no output of its type is known to be what it becomes}}
+  func.func @main(%ids: tensor<?x?xi64> {kimi.name = "input_ids", kimi.dims = ["batch", "seq"]},
+                  %positions: tensor<?x?xi64> {kimi.name = "position_ids", kimi.dims = ["batch", "seq"]},
+                  %bias: tensor<?x1x8x8xf32> {kimi.name = "bias", kimi.dims = ["batch", 1, 8, 8]},
+                  %mem: tensor<?x1x8x8xf32> {kimi.name = "m", kimi.dims = ["batch", 1, 8, 8]})
+      -> (tensor<?x1x?x8xf32>, tensor<?x1x8x8xf32>) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %B = tensor.dim %ids, %c0 : tensor<?x?xi64>
+    %T = tensor.dim %ids, %c1 : tensor<?x?xi64>
+    %wte = kimi.weight_ref @wte : tensor<64x8xf32>
+    %x = kimi.embedding %ids, %wte : tensor<?x?xi64>, tensor<64x8xf32> -> tensor<?x?x8xf32>
+    %q = tensor.expand_shape %x [[0, 1], [2], [3]] output_shape [%B, 1, %T, 8] : tensor<?x?x8xf32> into tensor<?x1x?x8xf32>
+    %d, %memory = kimi.delta_rule %q, %q, %q initial %mem : tensor<?x1x8x8xf32> scale 0.5
+       : tensor<?x1x?x8xf32>, tensor<?x1x?x8xf32>, tensor<?x1x?x8xf32> -> tensor<?x1x?x8xf32>, tensor<?x1x8x8xf32>
+    return %d, %memory : tensor<?x1x?x8xf32>, tensor<?x1x8x8xf32>
+  }
+}
+
+// -----
+
 // One mixer's state is among the arguments, another one's is not: a step would forget.
 
 // CHECK-NOT: @prefill

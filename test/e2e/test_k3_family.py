@@ -5,6 +5,7 @@ import json
 import re
 import tarfile
 
+import numpy as np
 import pytest
 from conftest import SHARED, run, tool
 
@@ -54,6 +55,32 @@ def family(tmp_path_factory):
     with tarfile.open(FAMILY) as archive:
         archive.extractall(folder, [m for m in archive if m.name.split("/")[0] in RAISED])
     return folder
+
+
+# Graphs of one model: those with states, token by token or with a prompt of any length, say what a whole sequence says.
+ONE_MODEL = {
+    "hf_kl-tiny": ["hf_kl-tiny_static_T17_op23", "hf_kl-tiny_decode_op23"],
+    "hf_qwen3next-tiny": ["hf_qwen3next-tiny_static_T17_op23", "hf_qwen3next-tiny_decode_op23", "hf_qwen3next-tiny_decode_op20"],
+    "k3-tiny": ["torch_k3-tiny_dyn_scan_op23", "torch_k3-tiny_decode_op23", "torch_k3-tiny_decode_op20", "ts_k3-tiny_decode_op17", "std27_k3-tiny",
+                "std27_k3-tiny_latent", "std24_k3-tiny_scan", "mob_k3-tiny"],
+}
+
+
+@pytest.mark.parametrize("model", ONE_MODEL)
+def test_text_through_the_states_of_the_graph(family, model, cache, tmp_path):
+    """The logits after 17 tokens; a graph for exactly one token is its own decode entry."""
+    ids = np.random.default_rng().integers(0, 256, (1, 17))
+    np.save(tmp_path / "ids.npy", ids)
+    found = {}
+    for name in ONE_MODEL[model]:
+        result = run(tool("kimi-run"), family / name / "model.onnx", "--prompt-tokens", tmp_path / "ids.npy", "--tokens", 1, "--logits",
+                     tmp_path / "logits.npy", "--cache", cache)
+        assert ("no decode entry" in result.stderr) == ("static" in name), result.stderr
+        found[name] = np.load(tmp_path / "logits.npy")
+    want = found[ONE_MODEL[model][0]]
+    assert np.isfinite(want).all() and want.std() > 0
+    for name, got in found.items():
+        assert np.abs(got - want).max() <= 1e-4 * np.abs(want).max(), name
 
 
 @pytest.mark.parametrize("name", RAISED)

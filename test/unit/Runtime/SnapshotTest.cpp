@@ -6,6 +6,10 @@
 //===----------------------------------------------------------------------===//
 #include "CudaFixture.h"
 
+#include <fstream>
+#include <sys/resource.h>
+#include <unistd.h>
+
 using namespace kimi;
 using namespace kimi::test;
 
@@ -210,6 +214,41 @@ TEST_P(Snapshots, RowsOfABatchLieApart) {
 
 INSTANTIATE_TEST_SUITE_P(OnEachDevice, Snapshots, ::testing::Bool(),
                          [](const auto &info) { return info.param ? "cuda" : "cpu"; });
+
+// Sanitizers take address space as they like.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define KIMI_LIMIT_MEMORY 0
+#elif defined(__has_feature)
+#define KIMI_LIMIT_MEMORY !(__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define KIMI_LIMIT_MEMORY 1
+#endif
+#if KIMI_LIMIT_MEMORY
+TEST(SnapshotMemory, WhereThereIsNoneIsAnError) {
+  Runner runner;
+  ModuleSpec module = stateModule(true);
+  module.states.push_back({"large", {-1, 1 << 24}, -1}); // 64 MiB
+  ASSERT_EQ(runner.load(build(module)), KIMI_OK) << lastError();
+  ASSERT_EQ(runner.open(sized(6)), KIMI_OK) << lastError();
+  std::ifstream file("/proc/self/statm");
+  uint64_t pages = 0;
+  file >> pages;
+  rlimit before{}, small{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  small = before;
+  small.rlim_cur = pages * static_cast<uint64_t>(getpagesize()) + (uint64_t(16) << 20);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &small), 0);
+  kimi_snapshot *held = nullptr;
+  kimi_status status = kimi_session_snapshot(runner.session, KIMI_SNAPSHOT_ALL, &held);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(status, KIMI_OUT_OF_MEMORY);
+  EXPECT_NE(lastError().find("a snapshot of 0 tokens"), std::string::npos) << lastError();
+  EXPECT_EQ(held, nullptr);
+  ASSERT_EQ(kimi_session_snapshot(runner.session, KIMI_SNAPSHOT_ALL, &held), KIMI_OK) << lastError();
+  EXPECT_EQ(kimi_snapshot_bytes(held), (uint64_t(1) << 26) + 8);
+  kimi_snapshot_free(held);
+}
+#endif
 
 class SnapshotsOnTheFakeGpu : public CudaFixture {};
 

@@ -93,6 +93,50 @@ TEST_F(State, MemoryAndInfo) {
   EXPECT_EQ(kimi_module_state(runner.module, 2, &info), KIMI_INVALID_ARGUMENT);
 }
 
+TEST_F(State, MemoryOfAModuleWithoutASession) {
+  ModuleSpec module = derivedModule();                                 // a weight of 2 x 2, derived buffers of 28 bytes
+  module.weights.push_back({"far away", {1000, 10}, "not/there.bin"}); // nobody looks for it
+  module.states = stateModule(true).states;
+  ASSERT_EQ(runner.load(build(module)), KIMI_OK) << lastError();
+  kimi_memory memory;
+  ASSERT_EQ(kimi_module_memory(runner.module, &memory), KIMI_OK) << lastError();
+  EXPECT_EQ(memory.state_bytes_per_token, 8u);
+  EXPECT_EQ(memory.state_fixed_bytes, 8u);
+  EXPECT_EQ(memory.weight_bytes, 40016u);
+  EXPECT_EQ(memory.derived_bytes, 28u);
+  EXPECT_EQ(memory.arena_bytes, 0u);
+  EXPECT_EQ(kimi_module_memory(nullptr, &memory), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(kimi_module_memory(runner.module, nullptr), KIMI_INVALID_ARGUMENT);
+}
+
+TEST_F(State, ArenaOfAModuleWithoutASession) {
+  ASSERT_EQ(runner.load(build(twoLaunchModule())), KIMI_OK) << lastError();
+  uint64_t bytes = 0;
+  auto arena = [&](int64_t n, int64_t m) {
+    kimi_tensor input = {KIMI_F32, 2, {n, m}, nullptr}; // no data: no size depends on it
+    kimi_tensor inputs[] = {input, input};
+    return kimi_module_arena(runner.module, 0, nullptr, 0, inputs, 2, &bytes);
+  };
+  for (int64_t n : {1, 5, 300}) {
+    ASSERT_EQ(arena(n, 7), KIMI_OK) << lastError();
+    EXPECT_GE(bytes, static_cast<uint64_t>(n * 7 * 4));
+    EXPECT_LE(bytes, static_cast<uint64_t>(n * 7 * 4 + 256));
+  }
+  EXPECT_EQ(arena(-1, 2), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(kimi_module_arena(runner.module, 0, nullptr, 0, nullptr, 2, &bytes), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(kimi_module_arena(runner.module, 9, nullptr, 0, nullptr, 0, &bytes), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(kimi_module_arena(runner.module, 0, nullptr, -1, nullptr, 0, &bytes), KIMI_INVALID_ARGUMENT);
+  EXPECT_EQ(kimi_module_arena(nullptr, 0, nullptr, 0, nullptr, 0, &bytes), KIMI_INVALID_ARGUMENT);
+
+  Runner growing;
+  ASSERT_EQ(growing.load(build(stateModule())), KIMI_OK) << lastError(); // the length counts
+  kimi_tensor rows = {KIMI_F32, 2, {4, 2}, nullptr};
+  kimi_session_options options = sized(6);
+  EXPECT_EQ(kimi_module_arena(growing.module, 0, &options, 2, &rows, 1, &bytes), KIMI_OK) << lastError();
+  EXPECT_EQ(kimi_module_arena(growing.module, 0, &options, 3, &rows, 1, &bytes), KIMI_INVALID_ARGUMENT);
+  EXPECT_NE(lastError().find("7 tokens long"), std::string::npos) << lastError();
+}
+
 TEST_F(State, ContextOfTheWeights) {
   ModuleSpec module = stateModule();
   module.maxContext = 4;
