@@ -29,6 +29,8 @@ typedef enum kimi_status {
   KIMI_RUNTIME_ERROR = 6
 } kimi_status;
 
+/* A module takes and gives numbers of 8-bit floating point and float4e2m1 as KIMI_U8, their bits (the low ones), and
+   integers of 4 and 2 bits as KIMI_I8 or KIMI_U8, one in each byte. */
 typedef enum kimi_dtype {
   KIMI_F32,
   KIMI_F16,

@@ -463,12 +463,12 @@ Tensor BuildContext::concat(ArrayRef<Tensor> tensors, int64_t axis) {
   return result;
 }
 
-Tensor BuildContext::cast(const Tensor &tensor, Type type) {
+Tensor BuildContext::cast(const Tensor &tensor, Type type, const CastRules &rules) {
   if (tensor.type == type) {
     return tensor;
   }
   return map({tensor}, tensor.shape, type, [&](OpBuilder &inner, Location at, ValueRange x) {
-    return castElement(inner, at, x.front(), tensor.type, type);
+    return castElement(inner, at, x.front(), tensor.type, type, rules);
   });
 }
 

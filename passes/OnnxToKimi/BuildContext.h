@@ -10,13 +10,16 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
+#include "passes/OnnxToKimi/NarrowTypes.h"
 #include "passes/OnnxToKimi/OpTable.h"
 #include "passes/OnnxToKimi/OpUtils.h"
 
 namespace kimi::onnx {
 
-/// The type that holds elements of `type`: integers are signless below the onnx level.
+/// The type that holds elements of `type` below the onnx level: integers are signless, narrow types are i8.
 mlir::Type storageType(mlir::Type type);
+/// The same for a weight, whose narrow elements stay as the file packs them.
+mlir::Type weightType(mlir::Type type);
 
 /// A tensor while an operator is built: its symbolic shape, its ONNX element type, and its value or the one constant
 /// (or expression of dims) that it is full of, from which the value is made only where one is needed.
@@ -122,7 +125,7 @@ public:
   Tensor expand(const Tensor &tensor, Shape shape);
   Tensor slice(const Tensor &tensor, llvm::ArrayRef<SliceAxis> slices);
   Tensor concat(llvm::ArrayRef<Tensor> tensors, int64_t axis);
-  Tensor cast(const Tensor &tensor, mlir::Type type);
+  Tensor cast(const Tensor &tensor, mlir::Type type, const CastRules &rules = {});
 
   /// Opens the body of a kimi.loops: `body` gets one memref for each input and result, then the scalars, then the row
   /// where `rows` is given.
@@ -132,7 +135,8 @@ public:
 };
 
 /// One element converted between ONNX element types, by the rules of Cast (`from`, `to` keep their signedness).
-mlir::Value castElement(mlir::OpBuilder &b, mlir::Location loc, mlir::Value element, mlir::Type from, mlir::Type to);
+mlir::Value castElement(mlir::OpBuilder &b, mlir::Location loc, mlir::Value element, mlir::Type from, mlir::Type to,
+                        const CastRules &rules = {});
 /// A float narrower than 32 bits widened to f32; anything else as it is.
 mlir::Value widenElement(mlir::OpBuilder &b, mlir::Location loc, mlir::Value element);
 /// The type in which sums over elements of `type` are taken: f32 for narrow floats.

@@ -14,6 +14,10 @@ using namespace kimi;
 using namespace kimi::onnx;
 
 Type kimi::onnx::storageType(Type type) {
+  return isNarrow(type) ? IntegerType::get(type.getContext(), 8) : weightType(type);
+}
+
+Type kimi::onnx::weightType(Type type) {
   auto integer = dyn_cast_or_null<IntegerType>(type);
   return integer && !integer.isSignless() ? IntegerType::get(type.getContext(), integer.getWidth()) : type;
 }
@@ -41,8 +45,11 @@ FunctionBuilder::FunctionBuilder(func::FuncOp func, SymbolicShapes &shapes)
   b.setInsertionPoint(entryMarker);
   for (BlockArgument argument : func.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (type && type.getElementType().isUnsignedInteger()) {
-      argument.setType(type.clone(storageType(type.getElementType())));
+    Type element = type ? type.getElementType() : Type();
+    if (element && storageType(element) != element) {
+      argument.setType(type.clone(storageType(element)));
+    }
+    if (element && isUnsignedStorage(element)) {
       func.setArgAttr(argument.getArgNumber(), "kimi.unsigned", b.getUnitAttr());
     }
     converted_[argument] = argument;
@@ -208,7 +215,7 @@ Tensor FunctionBuilder::tensor(Value original) {
   bool oneElement = info.content && info.content->size() == 1;
   if (info.isHost() && oneElement) {
     tensor.scalar = info.content->front();
-  } else if (info.splat && isa_and_nonnull<FloatType>(info.elementType)) {
+  } else if (info.splat && isa_and_nonnull<FloatType>(info.elementType) && !isNarrow(info.elementType)) {
     tensor.splat = info.splat;
   } else if (info.splat && isa_and_nonnull<IntegerType>(info.elementType)) {
     tensor.scalar = SymbolicDim(static_cast<int64_t>(*info.splat));
@@ -272,7 +279,9 @@ Value FunctionBuilder::materialize(Value original, Location loc) {
   if (DenseElementsAttr elements = shapes.constant(original);
       elements && elements.getNumElements() > 0 && isa_and_nonnull<onnx::ConstantOp>(original.getDefiningOp())) {
     Type element = storageType(elements.getElementType());
-    if (element != elements.getElementType()) {
+    if (isNarrow(elements.getElementType())) {
+      elements = unpackNarrow(elements);
+    } else if (element != elements.getElementType()) {
       elements = elements.bitcast(element);
     }
     result = arith::ConstantOp::create(b, loc, elements);

@@ -81,7 +81,7 @@ public:
     }
     for (Value result : func.getBody().front().getTerminator()->getOperands()) {
       Type element = shapes.of(result).elementType;
-      unsignedResults.push_back(element && element.isUnsignedInteger());
+      unsignedResults.push_back(isUnsignedStorage(element));
     }
     function.emplace(func, shapes);
   }
@@ -111,6 +111,36 @@ static bool isHostOnly(NodeOp node, const SymbolicShapes &shapes) {
   });
 }
 
+/// Why `node` cannot take or give its elements of 8-bit floating point or of fewer than 8 bits; empty where it can, or
+/// has none. They are converted and moved, not computed with.
+static std::string whyNotNarrow(NodeOp node, const SymbolicShapes &shapes) {
+  static constexpr StringLiteral kTaking[] = {
+      "Cast",      "CastLike", "QuantizeLinear", "DequantizeLinear", "Identity", "Reshape", "Flatten", "Squeeze",
+      "Unsqueeze", "Shape",    "Size",           "Transpose",        "Slice",    "Split",   "Concat",  "Gather",
+      "Expand",    "Tile"};
+  auto isNarrowValue = [&](Value value) { return isNarrow(shapes.of(value).elementType); };
+  auto values =
+      llvm::concat<const Value>(SmallVector<Value>(node->getOperands()), SmallVector<Value>(node->getResults()));
+  for (Value value : values) {
+    if (!isNarrowValue(value)) {
+      continue;
+    }
+    Type type = shapes.of(value).elementType;
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    if (!node.getDomain().empty() || !llvm::is_contained(kTaking, node.getOpType())) {
+      return "elements of type " + text + " are converted and moved, not computed with";
+    }
+    if (isa<FloatType>(type) && !isNarrowFloat(type)) {
+      return "elements of type " + text + " are not supported";
+    }
+    if (value.getDefiningOp<WeightRefOp>() && node.getOpType() != "DequantizeLinear") {
+      return "a large initializer of type " + text + " can only be an input of DequantizeLinear";
+    }
+  }
+  return {};
+}
+
 void Conversion::convertNode(NodeOp node) {
   if (StringRef reason = shapes.whyUnknown(node); !reason.empty()) {
     report(node, reason);
@@ -123,6 +153,11 @@ void Conversion::convertNode(NodeOp node) {
       failed = true;
       return;
     }
+  }
+  if (std::string reason = whyNotNarrow(node, shapes); !reason.empty()) {
+    report(node, reason);
+    failed = true;
+    return;
   }
   if (failed || isHostOnly(node, shapes)) {
     return;
@@ -170,13 +205,13 @@ void Conversion::convertOther(Operation *op) {
   for (Value result : op->getResults()) {
     const ValueInfo &info = shapes.of(result);
     if (ours && info.isRanked()) {
-      result.setType(tensorType(*info.shape, storageType(info.elementType)));
+      result.setType(tensorType(*info.shape, weightType(info.elementType)));
     }
     function->set(result, result);
   }
   if (auto reference = dyn_cast<WeightRefOp>(op)) {
     auto type = cast<RankedTensorType>(reference.getType());
-    reference.getResult().setType(type.clone(storageType(type.getElementType())));
+    reference.getResult().setType(type.clone(weightType(type.getElementType())));
   }
 }
 
@@ -184,7 +219,7 @@ void Conversion::convertOther(Operation *op) {
 static void dropWeightSigns(ModuleOp module) {
   for (auto weight : module.getOps<WeightOp>()) {
     auto type = cast<RankedTensorType>(weight.getType());
-    Type storage = storageType(type.getElementType());
+    Type storage = weightType(type.getElementType());
     if (storage == type.getElementType()) {
       continue;
     }

@@ -58,6 +58,10 @@ Type kimi::onnx::elementTypeOfCode(MLIRContext *context, int64_t code) {
     return Float4E2M1FNType::get(context);
   case 24:
     return Float8E8M0FNUType::get(context);
+  case 25:
+    return unsignedInteger(2);
+  case 26:
+    return b.getIntegerType(2);
   default:
     return {};
   }

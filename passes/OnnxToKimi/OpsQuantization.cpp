@@ -31,8 +31,8 @@ static FailureOr<int64_t> blockOf(InferContext &c, int64_t axis) {
   return *extent / *blocks;
 }
 
-/// Integers: (x - zero) * scale.
-static LogicalResult inferIntegers(InferContext &c) {
+/// (x - zero) * scale, computed.
+static LogicalResult inferPlain(InferContext &c) {
   if (failed(checkScale(c))) {
     return failure();
   }
@@ -48,7 +48,7 @@ static LogicalResult inferIntegers(InferContext &c) {
   return success();
 }
 
-static LogicalResult buildIntegers(BuildContext &c) {
+static LogicalResult buildPlain(BuildContext &c) {
   Tensor x = c.input(0), scale = spreadScale(c, c.input(1));
   SmallVector<Tensor> inputs = {x, scale};
   if (c.has(2)) {
@@ -56,29 +56,40 @@ static LogicalResult buildIntegers(BuildContext &c) {
   }
   Type type = c.result().elementType, wide = c.b.getF32Type(), word = c.b.getI32Type();
   c.give(c.map(inputs, x.shape, type, [&](OpBuilder &b, Location loc, ValueRange e) {
-    Value whole = castElement(b, loc, e[0], x.type, word);
-    if (e.size() > 2) {
-      whole = arith::SubIOp::create(b, loc, whole, castElement(b, loc, e[2], inputs[2].type, word));
+    Value number;
+    if (isa<FloatType>(x.type)) { // A zero point is 0.
+      number = castElement(b, loc, e[0], x.type, wide);
+    } else {
+      Value whole = castElement(b, loc, e[0], x.type, word);
+      if (e.size() > 2) {
+        whole = arith::SubIOp::create(b, loc, whole, castElement(b, loc, e[2], inputs[2].type, word));
+      }
+      number = castElement(b, loc, whole, word, wide);
     }
     Value step = castElement(b, loc, e[1], scale.type, wide);
-    Value value = arith::MulFOp::create(b, loc, castElement(b, loc, whole, word, wide), step);
+    Value value = arith::MulFOp::create(b, loc, number, step);
     return castElement(b, loc, value, wide, type);
   }));
   return success();
 }
 
+/// Whether x is an initializer of float4e2m1, which stays packed.
+static bool isPackedWeight(InferContext &c) {
+  return isa_and_nonnull<Float4E2M1FNType>(c.in(0).elementType) && c.node.getInputs()[0].getDefiningOp<WeightRefOp>();
+}
+
 static LogicalResult inferDequantize(InferContext &c) {
-  if (isQuantized(c.in(0).elementType)) {
-    return inferIntegers(c);
-  }
-  if (!isa<Float4E2M1FNType>(c.in(0).elementType)) {
-    return c.fail("x must be of 8-bit, 16-bit or 32-bit integers, or of type float4e2m1 (MXFP4 weights)");
+  if (!isPackedWeight(c)) {
+    if (!isQuantized(c.in(0).elementType)) {
+      return c.fail("x must be of integers of 2 to 32 bits, of 8-bit floating point or float4e2m1");
+    }
+    if (isNarrow(c.in(0).elementType) && c.node.getInputs()[0].getDefiningOp<WeightRefOp>()) {
+      return c.fail("a large initializer can be of 8-bit or wider integers, or of float4e2m1");
+    }
+    return inferPlain(c);
   }
   if (c.has(2)) {
     return c.fail("a zero point is not supported");
-  }
-  if (!c.node.getInputs()[0].getDefiningOp<WeightRefOp>()) {
-    return c.fail("x must be a weight: an initializer of the file");
   }
   bool isPacked = isa<Float8E8M0FNUType>(c.in(1).elementType);
   if (isPacked && !c.node.getInputs()[1].getDefiningOp<WeightRefOp>()) {
@@ -106,8 +117,8 @@ static LogicalResult inferDequantize(InferContext &c) {
 }
 
 static LogicalResult buildDequantize(BuildContext &c) {
-  if (isQuantized(c.in(0).elementType)) {
-    return buildIntegers(c);
+  if (!isPackedWeight(c)) {
+    return buildPlain(c);
   }
   int64_t axis = *c.axis(c.node.getInt("axis", 1), c.in(0).rank()), block = *blockOf(c, axis);
   Value x = c.function.materialize(c.node.getInputs()[0], c.loc);
@@ -120,5 +131,5 @@ static LogicalResult buildDequantize(BuildContext &c) {
 
 void kimi::onnx::registerQuantizationOps(OpTable &table) {
   table.add("DequantizeLinear", 10, inferDequantize, buildDequantize,
-            "of 8-bit, 16-bit and 32-bit integers, and of float4e2m1 weights");
+            "of narrow types, only float4e2m1 as a large initializer");
 }

@@ -20,6 +20,9 @@ using namespace kimi::onnx;
 
 bool kimi::onnx::isQuantized(Type type) {
   auto integer = dyn_cast_or_null<IntegerType>(type);
+  if (isNarrow(type)) {
+    return integer || (isNarrowFloat(type) && !isa<Float8E8M0FNUType>(type));
+  }
   return integer &&
          (integer.getWidth() == 8 || integer.getWidth() == 16 || (integer.getWidth() == 32 && !integer.isUnsigned()));
 }
@@ -89,6 +92,12 @@ Tensor kimi::onnx::spreadScale(BuildContext &c, const Tensor &scale) {
 static Value saturate(OpBuilder &b, Location loc, Value x, Value zero, Type to) {
   Value whole = math::RoundEvenOp::create(b, loc, x);
   Value moved = zero ? arith::AddFOp::create(b, loc, whole, zero).getResult() : whole;
+  if (isNarrow(to)) { // A conversion to few bits drops the others.
+    int64_t half = int64_t(1) << (to.getIntOrFloatBitWidth() - 1);
+    double least = to.isUnsignedInteger() ? 0 : -half, most = to.isUnsignedInteger() ? 2 * half - 1 : half - 1;
+    moved = arith::MaximumFOp::create(b, loc, moved, scalarConstant(b, loc, moved.getType(), least));
+    moved = arith::MinimumFOp::create(b, loc, moved, scalarConstant(b, loc, moved.getType(), most));
+  }
   return castElement(b, loc, moved, moved.getType(), to);
 }
 
@@ -104,7 +113,7 @@ static LogicalResult inferQuantize(InferContext &c) {
   Type byte = IntegerType::get(c.node.getContext(), 8, IntegerType::Unsigned);
   Type type = c.has(2) ? c.in(2).elementType : code ? elementTypeOfCode(c.node.getContext(), code) : byte;
   if (!isQuantized(type) || type.isInteger(32)) {
-    return c.fail("only results of 8-bit and 16-bit integers are computed");
+    return c.fail("its result must be of integers of 16 bits or fewer, of 8-bit floating point or float4e2m1");
   }
   if (!isa_and_nonnull<FloatType>(c.in(0).elementType) && !c.in(0).elementType.isInteger(32)) {
     return c.fail("x must be of floating point or int32");
@@ -124,7 +133,12 @@ static LogicalResult buildQuantize(BuildContext &c) {
   c.give(c.map(inputs, x.shape, type, [&](OpBuilder &b, Location loc, ValueRange e) {
     Value value = castElement(b, loc, e[0], x.type, single), step = castElement(b, loc, e[1], scale.type, single);
     Value zero = e.size() > 2 ? castElement(b, loc, e[2], inputs[2].type, single) : Value();
-    return saturate(b, loc, arith::DivFOp::create(b, loc, value, step), zero, type);
+    Value steps = arith::DivFOp::create(b, loc, value, step);
+    if (isa<FloatType>(type)) { // The conversion rounds; a zero point is 0.
+      steps = zero ? arith::AddFOp::create(b, loc, steps, zero).getResult() : steps;
+      return castElement(b, loc, steps, single, type, CastRules{c.node.getInt("saturate", 1) != 0, CastRules::Up});
+    }
+    return saturate(b, loc, steps, zero, type);
   }));
   return success();
 }
@@ -275,7 +289,7 @@ static LogicalResult buildQLinearMatMul(BuildContext &c) {
 }
 
 void kimi::onnx::registerQuantizeLinearOps(OpTable &table) {
-  table.add("QuantizeLinear", 10, inferQuantize, buildQuantize, "to 8-bit and 16-bit integers");
+  table.add("QuantizeLinear", 10, inferQuantize, buildQuantize, "no float8e8m0");
   table.add("DynamicQuantizeLinear", 11, inferDynamic, buildDynamic);
   table.add(
       "MatMulInteger", 10,

@@ -160,14 +160,18 @@ static void inferCastTo(InferContext &c, Type to) {
   c.setOut(std::move(info));
 }
 
-/// Floats of fewer than 16 bits are carried, not computed with.
 static LogicalResult castBetween(InferContext &c, Type to) {
-  for (Type type : {c.in(0).elementType, to}) {
-    auto number = dyn_cast_or_null<FloatType>(type);
-    if (number && number.getWidth() < 16) {
-      return c.fail("conversions of " + std::to_string(number.getWidth()) +
-                    "-bit floating-point numbers are not supported");
-    }
+  if (!to || !c.in(0).elementType) {
+    return c.fail("its type is not known");
+  }
+  StringRef mode = c.node.getString("round_mode", "up");
+  if (mode != "up" && mode != "down" && mode != "nearest") {
+    return c.fail("round_mode = '" + mode + "' is not known; accepted are 'up', 'down' and 'nearest'");
+  }
+  if (isNarrow(to) || isNarrow(c.in(0).elementType)) {
+    // Nothing is known of the elements: only kernels convert them.
+    c.setOut(ValueInfo(to, c.shape(0)));
+    return success();
   }
   inferCastTo(c, to);
   return success();
@@ -241,7 +245,11 @@ static LogicalResult buildIdentity(BuildContext &c) {
 }
 
 static LogicalResult buildCast(BuildContext &c) {
-  c.give(c.cast(c.input(0), c.result().elementType));
+  CastRules rules;
+  rules.saturate = c.node.getInt("saturate", 1) != 0;
+  StringRef mode = c.node.getString("round_mode", "up");
+  rules.powers = mode == "down" ? CastRules::Down : mode == "nearest" ? CastRules::Nearest : CastRules::Up;
+  c.give(c.cast(c.input(0), c.result().elementType, rules));
   return success();
 }
 
@@ -304,8 +312,7 @@ void kimi::onnx::registerShapeOps(OpTable &table) {
   table.add("Size", 1, inferSize, buildFromContent);
   table.add("ConstantOfShape", 9, inferConstantOfShape, buildConstantOfShape);
   table.add("Range", 11, inferRange, buildRange, "floating-point bounds must be constant");
-  table.add("Cast", 6, inferCast, buildCast,
-            "no strings, no floating-point numbers of fewer than 16 bits; float to integer saturates");
+  table.add("Cast", 6, inferCast, buildCast, "no strings, no float6; float to integer saturates");
   table.add("CastLike", 15, inferCastLike, buildCast);
   table.add("Identity", 1, inferIdentity, buildIdentity);
   table.add("Dropout", 7, inferDropout, buildIdentity, "inference only");

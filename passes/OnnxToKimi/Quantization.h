@@ -11,7 +11,7 @@
 
 namespace kimi::onnx {
 
-/// int8, uint8, int16, uint16 and int32: the integers that a number is stored as beside a scale.
+/// int8, uint8, int16, uint16, int32 and narrow types: what a number is stored as beside a scale.
 bool isQuantized(mlir::Type type);
 /// Whether inputs 1 (scale) and 2 (zero point, may be absent) of a (de)quantizing node fit x; failure with its reason.
 mlir::LogicalResult checkScale(InferContext &c);

@@ -54,10 +54,33 @@ static Value floatToInt(OpBuilder &b, Location loc, Value element, IntegerType t
   return arith::SelectOp::create(b, loc, tooHigh, mostValue, whole);
 }
 
-Value kimi::onnx::castElement(OpBuilder &b, Location loc, Value element, Type from, Type to) {
+/// A conversion from or to a type that is narrower than its i8.
+static Value castNarrow(OpBuilder &b, Location loc, Value element, Type from, Type to, const CastRules &rules) {
+  Type single = b.getF32Type(), byte = b.getI8Type();
+  if (isNarrow(from)) {
+    if (auto floating = dyn_cast<FloatType>(from)) {
+      return castElement(b, loc, decodeNarrow(b, loc, element, floating), single, to, rules);
+    }
+    Type number = from.isUnsignedInteger() ? IntegerType::get(b.getContext(), 8, IntegerType::Unsigned) : byte;
+    return castElement(b, loc, element, number, to, rules);
+  }
+  if (auto floating = dyn_cast<FloatType>(to)) {
+    return encodeNarrow(b, loc, castElement(b, loc, element, from, single), floating, rules);
+  }
+  auto integer = cast<IntegerType>(to);
+  if (isa<FloatType>(from)) {
+    element = floatToInt(b, loc, element, b.getI32Type(), /*isUnsigned=*/false);
+  }
+  return wrapNarrow(b, loc, element, integer);
+}
+
+Value kimi::onnx::castElement(OpBuilder &b, Location loc, Value element, Type from, Type to, const CastRules &rules) {
   Type storage = storageType(to);
   if (from == to) {
     return element;
+  }
+  if (isNarrow(from) || isNarrow(to)) {
+    return castNarrow(b, loc, element, from, to, rules);
   }
   auto toFloat = dyn_cast<FloatType>(to);
   if (isa<FloatType>(from)) {

@@ -37,10 +37,13 @@ func.func @half_scales(%s: tensor<6x4xf16>) -> tensor<6x64xf16> {
 
 // -----
 
-func.func @input(%w: tensor<6x64xf4E2M1FN>, %s: tensor<6x2xf32>) -> tensor<6x64xf32> {
-  // expected-error @below {{is not supported: x must be a weight: an initializer of the file}}
+kimi.weight @w : tensor<6x64xi4> from #kimi.external<"m", 0, 192>
+
+func.func @weight_of_integers(%s: tensor<6x2xf32>) -> tensor<6x64xf32> {
+  %w = kimi.weight_ref @w : tensor<6x64xi4>
+  // expected-error @below {{is not supported: a large initializer can be of 8-bit or wider integers, or of float4e2m1}}
   %a = onnx.node "DequantizeLinear"(%w, %s) {attrs = {axis = 1 : i64, block_size = 32 : i64}, version = 23 : i64}
-     : (tensor<6x64xf4E2M1FN>, tensor<6x2xf32>) -> tensor<6x64xf32>
+     : (tensor<6x64xi4>, tensor<6x2xf32>) -> tensor<6x64xf32>
   return %a : tensor<6x64xf32>
 }
 

@@ -6,9 +6,9 @@
 // CHECK: error: {{.*}}node 'third': ai.onnx.Add-6 is not supported: this version is too old; nearest supported version is 7
 // CHECK: error: {{.*}}node 'fourth': ai.onnx.Add-99 is not supported: this version is too new; nearest supported version is 28
 // CHECK: error: {{.*}}node 'fifth': ai.onnx.Sqrt-13 is not supported: element type i32 is not supported
-// CHECK: error: {{.*}}node 'sixth': ai.onnx.Cast-23 is not supported: conversions of 8-bit floating-point numbers are not supported
+// CHECK: error: {{.*}}node 'sixth': ai.onnx.Add-14 is not supported: elements of type f8E4M3FN are converted and moved, not computed with
 // CHECK-NOT: error
-func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>)
+func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>, %n: tensor<4xf8E4M3FN>)
     -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xf8E4M3FN>) {
   %0 = onnx.node "StringSplit"(%x) {version = 20 : i64} : (tensor<4xf32>) -> none loc("first")
   %1 = onnx.node "Relu"(%0) {version = 14 : i64} : (none) -> tensor<4xf32> loc("follows")
@@ -16,7 +16,7 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>)
   %3 = onnx.node "Add"(%x, %x) {version = 6 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("third")
   %4 = onnx.node "Add"(%x, %x) {version = 99 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("fourth")
   %5 = onnx.node "Sqrt"(%i) {version = 13 : i64} : (tensor<4xi32>) -> tensor<4xi32> loc("fifth")
-  %7 = onnx.node "Cast"(%x) {attrs = {to = 17 : i64}, version = 23 : i64} : (tensor<4xf32>) -> tensor<4xf8E4M3FN> loc("sixth")
+  %7 = onnx.node "Add"(%n, %n) {version = 14 : i64} : (tensor<4xf8E4M3FN>, tensor<4xf8E4M3FN>) -> tensor<4xf8E4M3FN> loc("sixth")
   // Dead nodes are nobody's concern.
   %6 = onnx.node "Unheard"(%x) {version = 20 : i64} : (tensor<4xf32>) -> none loc("dead")
   return %1, %2, %3, %4, %5, %7

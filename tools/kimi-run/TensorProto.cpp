@@ -41,9 +41,60 @@ static std::optional<kimi_dtype> dtypeOf(int32_t type) {
     return KIMI_U8;
   case onnx::TensorProto::BOOL:
     return KIMI_BOOL;
+  // A module takes and gives the bits of narrow floats, and an element of few bits in a byte.
+  case onnx::TensorProto::FLOAT8E4M3FN:
+  case onnx::TensorProto::FLOAT8E4M3FNUZ:
+  case onnx::TensorProto::FLOAT8E5M2:
+  case onnx::TensorProto::FLOAT8E5M2FNUZ:
+  case onnx::TensorProto::FLOAT8E8M0:
+  case onnx::TensorProto::FLOAT4E2M1:
+  case onnx::TensorProto::UINT4:
+  case onnx::TensorProto::UINT2:
+    return KIMI_U8;
+  case onnx::TensorProto::INT4:
+  case onnx::TensorProto::INT2:
+    return KIMI_I8;
   default:
     return std::nullopt;
   }
+}
+
+/// Bits of an element where several are packed in a byte; 0 where none are.
+static unsigned packedBits(int32_t type) {
+  switch (type) {
+  case onnx::TensorProto::FLOAT4E2M1:
+  case onnx::TensorProto::UINT4:
+  case onnx::TensorProto::INT4:
+    return 4;
+  case onnx::TensorProto::UINT2:
+  case onnx::TensorProto::INT2:
+    return 2;
+  default:
+    return 0;
+  }
+}
+
+/// Elements of `bits` bits, the first in the low bits of a byte, as a byte each.
+static Status unpack(const onnx::TensorProto &proto, unsigned bits, HostTensor &tensor) {
+  std::string bytes = proto.raw_data();
+  if (!proto.has_raw_data()) {
+    for (int32_t byte : proto.int32_data()) {
+      bytes += static_cast<char>(byte);
+    }
+  }
+  uint64_t count = static_cast<uint64_t>(tensor.count());
+  if (bytes.size() != count / (8 / bits) + (count % (8 / bits) != 0)) {
+    return {KIMI_BAD_FILE, std::to_string(bytes.size()) + " bytes for " + std::to_string(count) + " elements of " +
+                               std::to_string(bits) + " bits"};
+  }
+  auto *out = static_cast<unsigned char *>(tensor.data());
+  for (uint64_t i = 0; i < count; ++i) {
+    unsigned element =
+        static_cast<unsigned char>(bytes[i / (8 / bits)]) >> (i % (8 / bits) * bits) & ((1U << bits) - 1);
+    bool negative = tensor.dtype == KIMI_I8 && (element >> (bits - 1)) != 0;
+    out[i] = static_cast<unsigned char>(negative ? element | (0xFFU << bits) : element);
+  }
+  return {};
 }
 
 static std::string typeName(int32_t type) {
@@ -86,6 +137,15 @@ Status parseTensorProto(std::string_view bytes, std::string &name, HostTensor &t
     if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements)) {
       return {KIMI_BAD_FILE, "an impossible shape"};
     }
+  }
+  if (unsigned bits = packedBits(proto.data_type())) {
+    // No more memory than sixteen times the bytes that are there.
+    uint64_t present = proto.has_raw_data() ? proto.raw_data().size() : static_cast<uint64_t>(proto.int32_data_size());
+    if (static_cast<uint64_t>(elements) > present * (8 / bits)) {
+      return {KIMI_BAD_FILE, std::to_string(present) + " bytes for a shape of " + std::to_string(elements)};
+    }
+    Status s = HostTensor::create(*dtype, std::move(dims), tensor);
+    return s ? s : unpack(proto, bits, tensor);
   }
   uint64_t present = proto.has_raw_data()
                          ? proto.raw_data().size() / kimi_dtype_size(*dtype)

@@ -44,6 +44,30 @@ TEST(TensorProto, RawData) {
   expectRefused(proto, "elements for a shape");
 }
 
+TEST(TensorProto, PackedElements) {
+  onnx::TensorProto proto;
+  proto.set_data_type(onnx::TensorProto::INT4);
+  proto.add_dims(3);
+  proto.set_raw_data("\x8F\x07", 2); // The first element is in the low bits.
+  HostTensor tensor;
+  ASSERT_FALSE(parse(proto, tensor));
+  EXPECT_EQ(tensor.dtype, KIMI_I8);
+  EXPECT_EQ(tensor.integerAt(0), -1);
+  EXPECT_EQ(tensor.integerAt(1), -8);
+  EXPECT_EQ(tensor.integerAt(2), 7);
+  proto.set_data_type(onnx::TensorProto::UINT2);
+  proto.set_dims(0, 7);
+  ASSERT_FALSE(parse(proto, tensor));
+  EXPECT_EQ(tensor.dtype, KIMI_U8);
+  EXPECT_EQ(tensor.integerAt(0), 3);
+  EXPECT_EQ(tensor.integerAt(3), 2);
+  EXPECT_EQ(tensor.integerAt(6), 0);
+  proto.set_dims(0, 9);
+  expectRefused(proto, "2 bytes for a shape of 9");
+  proto.set_dims(0, 4);
+  expectRefused(proto, "2 bytes for 4 elements of 2 bits");
+}
+
 TEST(TensorProto, TypedFields) {
   onnx::TensorProto half;
   half.set_data_type(onnx::TensorProto::FLOAT16);
