@@ -6,8 +6,11 @@ import re
 import tarfile
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from conftest import SHARED, run, tool
+from onnx import numpy_helper
 
 FAMILY = SHARED / "cases" / "k3-family.tar.xz"
 
@@ -53,7 +56,7 @@ def family(tmp_path_factory):
         pytest.skip(f"the larger cases are not at {FAMILY}")
     folder = tmp_path_factory.mktemp("k3-family")
     with tarfile.open(FAMILY) as archive:
-        archive.extractall(folder, [m for m in archive if m.name.split("/")[0] in RAISED])
+        archive.extractall(folder, [m for m in archive if m.name.split("/")[0] in {*RAISED, *NARROW}])
     return folder
 
 
@@ -87,6 +90,58 @@ def test_text_through_the_states_of_the_graph(family, model, cache, tmp_path):
 def test_outputs(family, name, cache):
     tolerance = json.loads((family / name / "meta.json").read_text())["tol"]
     run(tool("kimi-run"), "--onnx-test", family / name, "--rtol", tolerance, "--atol", tolerance, "--cache", cache)
+
+
+# Data sets of the 16-bit graphs. Their measure is that of the cases' README: the largest error over 1 + the largest value.
+NARROW = {"mob_k3-tiny_f16": (0, 2, 3, 4, 5), "mob_k3-tiny-128_bf16": (0, 1, 2, 3)}
+TIE = ("mob_k3-tiny_f16", 1, 6)  # the data set that is not among them, and a token of it
+
+
+def data_set(folder, number):
+    """(inputs, outputs) of a data set, by name."""
+    arrays = {"input": {}, "output": {}}
+    for path in (folder / f"test_data_set_{number}").glob("*.pb"):
+        tensor = onnx.TensorProto.FromString(path.read_bytes())
+        arrays[path.name.split("_")[0]][tensor.name] = numpy_helper.to_array(tensor)
+    return arrays["input"], arrays["output"]
+
+
+def computed(folder, feeds, tmp_path, cache):
+    words = []
+    for i, (name, array) in enumerate(feeds.items()):
+        np.save(tmp_path / f"{i}.npy", array)
+        words += ["--input", f"{name}={tmp_path / f'{i}.npy'}"]
+    run(tool("kimi-run"), folder / "model.onnx", "--entry", "main", *words, "--output", tmp_path / "out.npz", "--cache", cache)
+    return dict(np.load(tmp_path / "out.npz"))
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_outputs_of_16_bits(family, name, cache, tmp_path):
+    tolerance = json.loads((family / name / "meta.json").read_text())["tol"]
+    for number in NARROW[name]:
+        feeds, wanted = data_set(family / name, number)
+        got = computed(family / name, feeds, tmp_path, cache)
+        for output, want in wanted.items():
+            want, have = want.astype(np.float64), got[output].astype(np.float64)
+            assert have.shape == want.shape and np.isfinite(have).all()
+            error = np.abs(have - want).max(initial=0) / (1 + np.abs(want).max(initial=0))
+            assert error <= tolerance, (number, output, error)
+
+
+def test_a_tie_that_16_bits_cannot_break(family, cache, tmp_path):
+    """Why one data set is left out: ONNX Runtime's scores of the third and the fourth expert of one token differ by less
+    than a tenth of what fp16 can tell apart. Before that token the outputs agree."""
+    name, number, token = TIE
+    model = onnx.load(family / name / "model.onnx")
+    feeds, wanted = data_set(family / name, number)
+    first = next(node for node in model.graph.node if "/gate/TopK" in node.name)
+    model.graph.output.append(onnx.ValueInfoProto(name=first.input[0]))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    scores = session.run([first.input[0]], feeds)[0].reshape(-1, 8)[token]
+    third, fourth = np.sort(scores)[::-1][2:4]
+    assert 0 <= third - fourth < 0.1 * np.spacing(np.float16(third))
+    got, want = computed(family / name, feeds, tmp_path, cache)["logits"], wanted["logits"]
+    assert np.abs(got[:, :token].astype(np.float64) - want[:, :token]).max() <= 0.1
 
 
 def raised_ops(model, folder):
