@@ -316,14 +316,14 @@ kimi_status kimi_session_truncate(kimi_session *session, int64_t length, const k
   });
 }
 
-kimi_status kimi_session_snapshot(kimi_session *session, kimi_snapshot_kind kind, kimi_snapshot **out) {
+kimi_status kimi_session_snapshot(kimi_session *session, int32_t kind, kimi_snapshot **out) {
   return guarded([&]() -> Status {
     if (!session || !out) {
       return invalidArgument("kimi_session_snapshot needs a session and a place for the snapshot");
     }
     *out = nullptr;
     if (kind != KIMI_SNAPSHOT_ALL && kind != KIMI_SNAPSHOT_FIXED) {
-      return invalidArgument("there is no kind " + std::to_string(static_cast<int>(kind)) + " of snapshots");
+      return invalidArgument("there is no kind " + std::to_string(kind) + " of snapshots");
     }
     auto snapshot = std::make_unique<kimi_snapshot>();
     if (Status s = session->session->snapshot(kind == KIMI_SNAPSHOT_ALL, snapshot->snapshot)) {

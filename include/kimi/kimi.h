@@ -205,9 +205,9 @@ typedef enum kimi_snapshot_kind {
 
 /* Copies the states of all sequences of the session, and their length, to a handle of its own in host memory, after
    whatever was run before. It stays as it is whatever the session does, outlives session and module, and may be used
-   any number of times; kimi_snapshot_free gives it back.
+   any number of times; kimi_snapshot_free gives it back. `kind`: one of kimi_snapshot_kind.
    Errors: KIMI_OUT_OF_MEMORY where the host has no room for it; KIMI_INVALID_ARGUMENT; what a device reports. */
-kimi_status kimi_session_snapshot(kimi_session *session, kimi_snapshot_kind kind, kimi_snapshot **out);
+kimi_status kimi_session_snapshot(kimi_session *session, int32_t kind, kimi_snapshot **out);
 /* Brings back what the session, or another one of the same module, held when the snapshot of kind ALL was taken.
    Errors: KIMI_INVALID_ARGUMENT, and nothing has changed, where the snapshot is of kind FIXED, of another module
    (loading a file twice makes two), of a session for another number of sequences, or holds more tokens than the session
