@@ -352,6 +352,13 @@ SmallVector<SymbolicDim> HostScalars::computeShape(Value tensor) {
         return fill([&](int64_t axis) { return of(low[axis]) + shape(it.getSource())[axis] + of(high[axis]); });
       })
       .Case<AttnResOp>([&](auto it) { return like(it.getSources().front()); })
+      .Case<AttnResBankOp>([&](auto it) {
+        bool statistics = cast<OpResult>(tensor).getResultNumber() < it.getStatistics().size();
+        SmallVector<SymbolicDim> source = shape(it.getSources().front());
+        return fill(
+            [&](int64_t axis) { return statistics && axis + 1 == type.getRank() ? SymbolicDim(2) : source[axis]; });
+      })
+      .Case<AttnResMergeOp>([&](auto it) { return like(it.getP()); })
       .Case<RouterOp>([&](auto it) { return like(it.getLogits()); })
       .Case<SwigluOp, SituGluOp>([&](auto it) { return like(it.getGate()); })
       .Case<KdaGateOp>([&](auto it) { return like(it.getZ()); })

@@ -33,3 +33,16 @@ bool kimi::isLoadTimeValue(Value value) {
   }
   return true;
 }
+
+void kimi::moveBefore(Value value, Operation *point) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != point->getBlock() || op->isBeforeInBlock(point)) {
+    return;
+  }
+  op->moveBefore(point);
+  op->walk([&](Operation *inner) {
+    for (Value operand : inner->getOperands()) {
+      moveBefore(operand, op);
+    }
+  });
+}

@@ -43,7 +43,7 @@ struct LowerToReferencePass : kimi::impl::LowerToReferenceBase<LowerToReferenceP
   static bool isLowered(Operation *op) {
     return isa<AttentionOp, DeltaRuleOp, CausalConvOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, LinearOp,
                FusedLinearOp, EmbeddingOp, GreedyTokenOp, SwigluOp, SituGluOp, KdaGateOp, L2NormOp, GatedRmsNormOp,
-               AttnResOp, RouterOp, MoeOp, DequantizeOp>(op);
+               AttnResOp, AttnResBankOp, AttnResMergeOp, RouterOp, MoeOp, DequantizeOp>(op);
   }
 
   unsigned count() {

@@ -37,20 +37,6 @@ Key keyOf(LinearOp op) {
           element(op.getBias()),          element(op.getResult())};
 }
 
-/// Makes `value`, known when the weights are loaded, stand before `point` of its block.
-void moveBefore(Value value, Operation *point) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != point->getBlock() || op->isBeforeInBlock(point)) {
-    return;
-  }
-  op->moveBefore(point);
-  op->walk([&](Operation *inner) {
-    for (Value operand : inner->getOperands()) {
-      moveBefore(operand, op);
-    }
-  });
-}
-
 struct MergeLinearsPass : kimi::impl::MergeLinearsBase<MergeLinearsPass> {
   void runOnOperation() override {
     getOperation()->walk([&](Block *block) {

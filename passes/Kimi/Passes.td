@@ -181,6 +181,50 @@ def MergeLinears : Pass<"kimi-merge-linears"> {
   let dependentDialects = ["::kimi::KimiDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def ShareAttnResBank : Pass<"kimi-share-attn-res-bank"> {
+  let summary = "scores and weighted sums of a bank once for all attention residuals that mix it";
+  let description = [{
+    The `kimi.attn_res` ops of one block of layers mix the same bank of earlier blocks, each with its own last source, the
+    running sum. What the bank contributes to each of them is computed together, by one `kimi.attn_res_bank`, which reads
+    the bank once; where a mix stood, `kimi.attn_res_merge` adds the last source by the online softmax. Mixes belong
+    together if all sources but the last are the same values in the same order, and eps is the same. At most `queries`
+    of them go together: their sums, [..., D] in fp32 each, are held from the bank's launch to the last merge.
+
+    When it pays is decided by bytes moved. With n sources in the bank, m mixes, e bytes an element of a source, s = 4
+    bytes one of a sum, for each row and channel:
+
+        direct   m (n + 1) e              every mix reads the bank and its last source
+        shared   n e + m (2 s + e)        the bank once; every sum is written, and read with the last source
+
+    (the results are written in both), so it pays if (m - 1) n e > 2 m s: for 8 mixes, banks of 3 sources in fp32, of 5
+    in bf16. Where the number of rows is known, what is saved must also be worth one more launch: `launch-bytes`. A mix
+    whose score vector is computed after the first mix, from something other than weights, stays as it is. Remarks tell
+    which banks are not shared, and why.
+
+    Before:
+    ```mlir
+    %h = kimi.attn_res(%b0, %b1, %b2, %p) score %s eps 1.0e-5 : ..
+    ...
+    %i = kimi.attn_res(%b0, %b1, %b2, %q) score %t eps 1.0e-5 : ..
+    ```
+    After:
+    ```mlir
+    %l:2, %a:2 = kimi.attn_res_bank(%b0, %b1, %b2) scores(%s, %t) eps 1.0e-5 : ..
+    %h = kimi.attn_res_merge %p with %l#0, %a#0 score %s eps 1.0e-5 : ..
+    ...
+    %i = kimi.attn_res_merge %q with %l#1, %a#1 score %t eps 1.0e-5 : ..
+    ```
+
+    Numeric effect: reassociates the sums over sources, in fp32.
+  }];
+  let options = [Option<"queries", "queries", "int64_t", "8", "attention residuals that share one reading of a bank">,
+                 Option<"launchBytes", "launch-bytes", "int64_t", "2097152",
+                        "bytes that must be saved to be worth a launch, where rows are known">];
+  let statistics = [Statistic<"numBanks", "banks", "attn_res_bank ops made">,
+                    Statistic<"numShared", "shared", "attn_res ops that became merges">];
+  let dependentDialects = ["::kimi::KimiDialect"];
+}
+
 def FuseLinear : Pass<"kimi-fuse-linear"> {
   let summary = "norm, projection and what follows it as one kernel";
   let description = [{

@@ -29,7 +29,7 @@ void populateReferenceElementwisePatterns(mlir::RewritePatternSet &patterns);
 void populateReferenceGluPatterns(mlir::RewritePatternSet &patterns);
 /// l2_norm, gated_rms_norm.
 void populateReferenceHeadNormPatterns(mlir::RewritePatternSet &patterns);
-/// attn_res.
+/// attn_res, attn_res_bank, attn_res_merge.
 void populateReferenceDepthPatterns(mlir::RewritePatternSet &patterns);
 /// router.
 void populateReferenceRouterPatterns(mlir::RewritePatternSet &patterns);

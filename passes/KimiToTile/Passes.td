@@ -254,6 +254,37 @@ def KimiScheduleDeltaRule : Pass<"kimi-schedule-delta-rule", "mlir::ModuleOp"> {
                            "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
 }
 
+def KimiScheduleAttnRes : Pass<"kimi-schedule-attn-res", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.attn_res, kimi.attn_res_bank and kimi.attn_res_merge";
+  let description = [{
+    A block of the grid computes whole rows (tokens): one where a row is long, several where it is short. All three are
+    one launch each, which reads every source once and works in fp32:
+
+    - `attn_res`: source after source, an online softmax; the load of the next source is under way while one is mixed.
+    - `attn_res_bank`: the sources of a row are held, in registers in their own type, or in shared memory where those do
+      not do; then one score vector after the other, whose products with all sources meet at one barrier.
+    - `attn_res_merge`: one step of the online softmax that continues with what the bank gave.
+
+    On a GPU (`arch`) lanes and then warps lie along a row, 16 bytes a lane and load where rows are aligned to that; any
+    number of channels fits, up to 32 elements of a row in a thread of a block of 1024.
+
+    Left to the reference lowering, with a remark: a number of channels that is not known, rows or banks that do not fit
+    a block, element types other than f32, bf16 and f16.
+
+    Before: `%y = kimi.attn_res(%b0, %b1, %p) score %s eps 1.0e-5 : ..`
+
+    After: `%y = kimi.dispatch [@attn_res_7168_n3] grid(%m, %c1, %c1) ins(%b0, %b1, %p, %s : ..) dims(%m) -> ..`
+
+    Numeric effect: reassociates sums over channels and sources.
+  }];
+  let options = [Option<"archName", "arch", "std::string", "\"\"", "compute capability times ten; empty: for the CPU">,
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "0", "SMs of the device; 0: the usual number">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "attention residuals that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
 def KimiScheduleGreedyToken : Pass<"kimi-schedule-greedy-token", "mlir::ModuleOp"> {
   let summary = "make tile kernels of kimi.greedy_token";
   let description = [{

@@ -435,7 +435,7 @@ bool SymbolicShapes::inferForeign(Operation *op) {
     return true;
   };
   if (isa<LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, SwigluOp, SituGluOp, L2NormOp, KdaGateOp, GatedRmsNormOp,
-          AttnResOp, DequantizeOp, tensor::CastOp, tensor::BitcastOp>(op)) {
+          AttnResOp, AttnResMergeOp, DequantizeOp, tensor::CastOp, tensor::BitcastOp>(op)) {
     const Shape *x = shapeOf(op->getOperand(0));
     return x && give(*x);
   }
@@ -491,6 +491,20 @@ bool SymbolicShapes::inferForeign(Operation *op) {
     // Entering one result may move what is known of the others.
     infos[delta.getState()] = ValueInfo(cast<RankedTensorType>(delta.getState().getType()).getElementType(), memory);
     return give(std::move(shape));
+  }
+  if (auto bank = dyn_cast<AttnResBankOp>(op)) {
+    const Shape *source = shapeOf(bank.getSources().front());
+    if (!source || source->empty()) {
+      return false;
+    }
+    Shape sums = *source, statistics = *source;
+    statistics.back() = SymbolicDim(2);
+    for (auto [results, shape] : {std::pair(bank.getStatistics(), statistics), {bank.getSums(), sums}}) {
+      for (Value value : results) {
+        infos[value] = ValueInfo(cast<RankedTensorType>(value.getType()).getElementType(), shape);
+      }
+    }
+    return true;
   }
   if (auto conv = dyn_cast<CausalConvOp>(op)) {
     const Shape *x = shapeOf(conv.getX()), *weight = shapeOf(conv.getWeight());

@@ -37,6 +37,9 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   if (options.precision != "f32") {
     phases.push_back({"narrow", "kimi-narrow-precision{type=" + options.precision + "},canonicalize,cse"});
   }
+  if (!options.reference) { // behind the narrowing: whether it pays depends on what sources are held in
+    phases.push_back({"share", "kimi-share-attn-res-bank,canonicalize,cse"});
+  }
   if (options.reference) {
     phases.push_back({"reference", "kimi-lower-to-reference,canonicalize,cse"});
   }
@@ -50,11 +53,11 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   if (!options.gpuSchedules.empty()) {
     std::string arch = "{arch=" + options.gpuSchedules + "}";
     schedules = "kimi-schedule-linear-gpu" + arch + ",kimi-schedule-attention-gpu" + arch +
-                ",kimi-schedule-delta-rule-gpu" + arch +
-                ",kimi-schedule-delta-rule{gpu=true},kimi-schedule-greedy-token,";
+                ",kimi-schedule-delta-rule-gpu" + arch + ",kimi-schedule-delta-rule{gpu=true},kimi-schedule-attn-res" +
+                arch + ",kimi-schedule-greedy-token,";
   } else if (!options.cuda) {
     schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
-                "},kimi-schedule-attention,kimi-schedule-delta-rule,kimi-schedule-greedy-token,";
+                "},kimi-schedule-attention,kimi-schedule-delta-rule,kimi-schedule-attn-res,kimi-schedule-greedy-token,";
   }
   if (!options.reference) {
     phases.push_back({"schedule", schedules + lower + ",canonicalize,cse"});

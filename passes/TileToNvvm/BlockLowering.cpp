@@ -52,13 +52,19 @@ LogicalResult BlockLowering::run() {
       ops.push_back(op);
     }
   });
-  for (Operation *op : ops) {
+  for (ArrayRef<Operation *> left(ops); !left.empty();) {
+    Operation *op = left.front();
     builder.setInsertionPoint(op);
     e.loc = op->getLoc();
-    if (failed(lowerOp(op))) {
+    SmallVector<tile::ReduceOp> together = reductionsFrom(left);
+    if (together.size() > 1 ? failed(lowerReduces(together)) : failed(lowerOp(op))) {
       return failure();
     }
-    op->erase();
+    size_t done = std::max<size_t>(together.size(), 1);
+    for (Operation *lowered : left.take_front(done)) {
+      lowered->erase();
+    }
+    left = left.drop_front(done);
   }
   // What is left of tiles are views of them, without uses.
   SmallVector<Operation *> views;
@@ -90,7 +96,7 @@ LogicalResult BlockLowering::lowerOp(Operation *op) {
       .Case([&](tile::StoreOp store) { return lowerStore(store); })
       .Case([&](tile::FillOp fill) { return lowerFill(fill); })
       .Case([&](tile::MapOp map) { return lowerMap(map); })
-      .Case([&](tile::ReduceOp reduce) { return lowerReduce(reduce); })
+      .Case([&](tile::ReduceOp reduce) { return lowerReduces(reduce); })
       .Case([&](tile::ScanOp scan) { return lowerScan(scan); })
       .Case([&](tile::PickRowsOp pick) { return lowerPickRows(pick); })
       .Case([&](tile::SolveOp solve) { return lowerSolve(solve); })

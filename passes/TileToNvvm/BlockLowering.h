@@ -113,14 +113,27 @@ private:
   mlir::LogicalResult lowerStore(tile::StoreOp op);
   mlir::LogicalResult lowerFill(tile::FillOp op);
   mlir::LogicalResult lowerMap(tile::MapOp op);
-  mlir::LogicalResult lowerReduce(tile::ReduceOp op);
+  /// A reduction under way: what the lanes of this thread's warp have of each element of the result.
+  struct Reduction {
+    tile::ReduceKind kind;
+    tile::LayoutAttr result;
+    llvm::SmallVector<int64_t> shape; ///< of the result
+    Values sums;
+    int64_t parts = 1; ///< warps that have a part of an element
+    Coord part;        ///< this warp's
+    int64_t elements() const;
+  };
+  /// The reductions that `ops` starts with and that can be done together: adjacent, independent of each other.
+  llvm::SmallVector<tile::ReduceOp> reductionsFrom(llvm::ArrayRef<mlir::Operation *> ops);
+  mlir::LogicalResult lowerReduces(llvm::ArrayRef<tile::ReduceOp> ops);
   /// Combines each of `values` over the lanes that differ in the digits `reduced` says; all of them get the result.
   void reduceLanes(tile::ReduceKind kind, llvm::ArrayRef<tile::LayoutMode> lanes,
                    llvm::function_ref<bool(const tile::LayoutMode &)> reduced, Values &values);
-  /// The same over warps, through scratch memory; the values are elements of `shape` under `result`.
-  void reduceWarps(tile::ReduceKind kind, tile::LayoutAttr result, llvm::ArrayRef<int64_t> shape,
-                   llvm::ArrayRef<tile::LayoutMode> warps, llvm::function_ref<bool(const tile::LayoutMode &)> reduced,
-                   Values &values);
+  /// Says that warps that differ in the digits `reduced` says have parts of the same elements.
+  void splitOverWarps(Reduction &reduction, llvm::ArrayRef<tile::LayoutMode> warps,
+                      llvm::function_ref<bool(const tile::LayoutMode &)> reduced);
+  /// Combines the parts of the warps, through scratch memory.
+  void reduceWarps(llvm::MutableArrayRef<Reduction> reductions);
   // Rows that depend on rows before them (LowerColumns.cpp)
   /// Reads `input`, has `fn` change the rows of each column that a thread holds, and writes them to `result`.
   using ColumnFn = llvm::function_ref<void(Values &)>;

@@ -50,7 +50,10 @@ void BlockLowering::addShares(tile::MmaOp op, Fragment &acc, tile::LayoutAttr la
   int64_t extents[] = {shape.m, shape.n};
   auto split = [](const tile::LayoutMode &mode) { return mode.stride == 0; };
   reduceLanes(tile::ReduceKind::add, layout.getLanes(), split, sums);
-  reduceWarps(tile::ReduceKind::add, layout, extents, layout.getWarps(), split, sums);
+  Reduction reduction{tile::ReduceKind::add, layout, {shape.m, shape.n}, std::move(sums)};
+  splitOverWarps(reduction, layout.getWarps(), split);
+  reduceWarps(reduction);
+  sums = std::move(reduction.sums);
   Values old = readFragment(op, acc, layout, extents);
   for (auto [sum, before] : llvm::zip(sums, old)) {
     sum = e.combine(tile::ReduceKind::add, before, sum);

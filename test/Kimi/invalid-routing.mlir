@@ -352,3 +352,123 @@ func.func @f() {
   %0 = kimi.weight_ref @w : tensor<6x64xi8>
   return
 }
+
+// -----
+
+func.func @f(%a: tensor<?x8xf32>) {
+  // expected-error @below {{[X7] has 1 sources and 0 scores; expected at least one of each}}
+  "kimi.attn_res_bank"(%a) <{eps = 0.0 : f32, operandSegmentSizes = array<i32: 1, 0>}> : (tensor<?x8xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?x8xi32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X7] mixes 'tensor<?x8xi32>'; expected sources [..., channels] of floats}}
+  %0:2 = kimi.attn_res_bank(%a) scores(%s) eps 0.0 : (tensor<?x8xi32>), (tensor<8xf32>) -> (tensor<?x2xf32>), (tensor<?x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?x8xf32>, %b: tensor<?x8xf16>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X7] source 1 has type 'tensor<?x8xf16>', but the first has 'tensor<?x8xf32>'}}
+  %0:2 = kimi.attn_res_bank(%a, %b) scores(%s) eps 0.0 : (tensor<?x8xf32>, tensor<?x8xf16>), (tensor<8xf32>) -> (tensor<?x2xf32>), (tensor<?x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?x8xf32>, %s: tensor<4xf32>) {
+  // expected-error @below {{[X8] score has type 'tensor<4xf32>'; expected [8] floats}}
+  %0:2 = kimi.attn_res_bank(%a) scores(%s) eps 0.0 : (tensor<?x8xf32>), (tensor<4xf32>) -> (tensor<?x2xf32>), (tensor<?x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X9] statistics have type 'tensor<?x3xf32>'; expected [?, 2] of f32, the maximum and the sum of each row}}
+  %0:2 = kimi.attn_res_bank(%a) scores(%s) eps 0.0 : (tensor<?x8xf32>), (tensor<8xf32>) -> (tensor<?x3xf32>), (tensor<?x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X10] gives a sum of shape [?, 4] from sources of shape [?, 8]}}
+  %0:2 = kimi.attn_res_bank(%a) scores(%s) eps 0.0 : (tensor<?x8xf32>), (tensor<8xf32>) -> (tensor<?x2xf32>), (tensor<?x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X11] gives sums of elements of type 'bf16' from sources of 'f32'}}
+  %0:2 = kimi.attn_res_bank(%a) scores(%s) eps 0.0 : (tensor<?x8xf32>), (tensor<8xf32>) -> (tensor<?x2xf32>), (tensor<?x8xbf16>)
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X12] gives statistics and sums for 2 scores, but has 1}}
+  %0:4 = kimi.attn_res_bank(%a) scores(%s) eps 0.0 : (tensor<?x8xf32>), (tensor<8xf32>) -> (tensor<?x2xf32>, tensor<?x2xf32>), (tensor<?x8xf32>, tensor<?x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X6] has eps -1.0}}
+  %0:2 = kimi.attn_res_bank(%a) scores(%s) eps -1.0 : (tensor<?x8xf32>), (tensor<8xf32>) -> (tensor<?x2xf32>), (tensor<?x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<?x8xi32>, %l: tensor<?x2xf32>, %a: tensor<?x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X13] mixes 'tensor<?x8xi32>'; expected rows [..., channels] of floats}}
+  %0 = kimi.attn_res_merge %p with %l, %a score %s eps 0.0 : tensor<?x8xi32>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<?x8xf32>, %l: tensor<?x2xf32>, %a: tensor<?x8xf32>, %s: tensor<8xi32>) {
+  // expected-error @below {{[X14] score has type 'tensor<8xi32>'; expected [8] floats}}
+  %0 = kimi.attn_res_merge %p with %l, %a score %s eps 0.0 : tensor<?x8xf32>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<8xi32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<?x8xf32>, %l: tensor<?x2xbf16>, %a: tensor<?x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X15] statistics have type 'tensor<?x2xbf16>'; expected [?, 2] of f32}}
+  %0 = kimi.attn_res_merge %p with %l, %a score %s eps 0.0 : tensor<?x8xf32>, tensor<?x2xbf16>, tensor<?x8xf32>, tensor<8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<?x8xf32>, %l: tensor<?x2xf32>, %a: tensor<?x4xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X16] has a sum of type 'tensor<?x4xf32>' for rows of 'tensor<?x8xf32>'}}
+  %0 = kimi.attn_res_merge %p with %l, %a score %s eps 0.0 : tensor<?x8xf32>, tensor<?x2xf32>, tensor<?x4xf32>, tensor<8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<?x8xf32>, %l: tensor<?x2xf32>, %a: tensor<?x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X4] gives shape [?, 4] from sources of shape [?, 8]}}
+  %0 = kimi.attn_res_merge %p with %l, %a score %s eps 0.0 : tensor<?x8xf32>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<8xf32> -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<?x8xf32>, %l: tensor<?x2xf32>, %a: tensor<?x8xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{[X5] gives elements of type 'f16' from sources of 'f32'}}
+  %0 = kimi.attn_res_merge %p with %l, %a score %s eps 0.0 : tensor<?x8xf32>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<8xf32> -> tensor<?x8xf16>
+  return
+}

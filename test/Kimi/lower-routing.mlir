@@ -76,3 +76,25 @@ func.func @depth(%a: tensor<?x8xf32>, %b: tensor<?x8xf32>, %s: tensor<8xf32>) ->
   %0 = kimi.attn_res(%a, %b) score %s eps 1.0e-5 : (tensor<?x8xf32>, tensor<?x8xf32>), tensor<8xf32> -> tensor<?x8xf32>
   return %0 : tensor<?x8xf32>
 }
+
+// The bank's sums of squares and products in one pass, whatever the number of scores; then a softmax, its statistics
+// and its sum for each score.
+// CHECK-LABEL: func @bank
+// CHECK: linalg.generic {{.*}}"reduction"{{.*}} ins(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x8xf32>, tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>)
+// CHECK-NOT: "reduction"
+// CHECK-COUNT-6: linalg.generic
+// CHECK-NOT: linalg.generic
+func.func @bank(%a: tensor<?x8xf32>, %b: tensor<?x8xf32>, %s: tensor<8xf32>, %t: tensor<8xf32>)
+    -> (tensor<?x2xf32>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<?x8xf32>) {
+  %0:4 = kimi.attn_res_bank(%a, %b) scores(%s, %t) eps 1.0e-5 : (tensor<?x8xf32>, tensor<?x8xf32>), (tensor<8xf32>, tensor<8xf32>)
+      -> (tensor<?x2xf32>, tensor<?x2xf32>), (tensor<?x8xf32>, tensor<?x8xf32>)
+  return %0#0, %0#1, %0#2, %0#3 : tensor<?x2xf32>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func @merge
+// CHECK-COUNT-3: linalg.generic
+// CHECK-NOT: linalg.generic
+func.func @merge(%p: tensor<?x8xf32>, %l: tensor<?x2xf32>, %a: tensor<?x8xf32>, %s: tensor<8xf32>) -> tensor<?x8xf32> {
+  %0 = kimi.attn_res_merge %p with %l, %a score %s eps 1.0e-5 : tensor<?x8xf32>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<8xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}

@@ -54,5 +54,11 @@ func.func @main() {
   // CHECK: 0.53014{{[0-9]*}}, {{ *}}-1.0602{{[0-9]*}}, {{ *}}53.014{{[0-9]*}}
   %8 = kimi.attn_res(%x, %z, %0) score %g eps 0.01 : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>), tensor<3xf32> -> tensor<2x3xf32>
   call @print(%8) : (tensor<2x3xf32>) -> ()
+  // The same in two halves.
+  // CHECK: 3.1504, {{ *}}-0.31314{{[0-9]*}}, {{ *}}0.41075{{[0-9]*}}
+  // CHECK: 0.53014{{[0-9]*}}, {{ *}}-1.0602{{[0-9]*}}, {{ *}}53.014{{[0-9]*}}
+  %9:4 = kimi.attn_res_bank(%x, %z) scores(%rate, %g) eps 0.01 : (tensor<2x3xf32>, tensor<2x3xf32>), (tensor<3xf32>, tensor<3xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>), (tensor<2x3xf32>, tensor<2x3xf32>)
+  %10 = kimi.attn_res_merge %0 with %9#1, %9#3 score %g eps 0.01 : tensor<2x3xf32>, tensor<2x2xf32>, tensor<2x3xf32>, tensor<3xf32> -> tensor<2x3xf32>
+  call @print(%10) : (tensor<2x3xf32>) -> ()
   return
 }

@@ -104,3 +104,17 @@ func.func @routing(%x: tensor<?x8xf32>, %l: tensor<?x4xf32>, %w1: tensor<4x6x8xf
   %d = tensor.dim %r, %c0 : tensor<?x8xf32>
   return %a, %b, %c, %d : index, index, index, index
 }
+
+// CHECK-LABEL: func @shared_depth
+// CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x8xf32>
+// CHECK: %[[T:.*]] = tensor.dim %[[X]], %c0
+// CHECK: return %[[T]], %[[T]], %[[T]]
+func.func @shared_depth(%x: tensor<?x8xf32>, %s: tensor<8xf32>) -> (index, index, index) {
+  %c0 = arith.constant 0 : index
+  %0:2 = kimi.attn_res_bank(%x, %x) scores(%s) eps 0.0 : (tensor<?x8xf32>, tensor<?x8xf32>), (tensor<8xf32>) -> (tensor<?x2xf32>), (tensor<?x8xf32>)
+  %1 = kimi.attn_res_merge %x with %0#0, %0#1 score %s eps 0.0 : tensor<?x8xf32>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<8xf32> -> tensor<?x8xf32>
+  %a = tensor.dim %0#0, %c0 : tensor<?x2xf32>
+  %b = tensor.dim %0#1, %c0 : tensor<?x8xf32>
+  %c = tensor.dim %1, %c0 : tensor<?x8xf32>
+  return %a, %b, %c : index, index, index
+}

@@ -81,3 +81,13 @@ func.func @packed() -> (tensor<4x6x64xf32>, tensor<4x6x32xi8>, tensor<4x6x2xi8>)
   %c = kimi.weight_ref @scales : tensor<4x6x2xi8>
   return %y, %b, %c : tensor<4x6x64xf32>, tensor<4x6x32xi8>, tensor<4x6x2xi8>
 }
+
+// CHECK-LABEL: func @bank
+func.func @bank(%a: tensor<?x8xbf16>, %b: tensor<?x8xbf16>, %p: tensor<?x8xbf16>, %s: tensor<8xf32>, %t: tensor<8xf32>) -> tensor<?x8xf32> {
+  // CHECK: %[[L:.*]]:2, %[[A:.*]]:2 = kimi.attn_res_bank(%{{.*}}, %{{.*}}) scores(%{{.*}}, %{{.*}}) eps 9.99999974E-6 : (tensor<?x8xbf16>, tensor<?x8xbf16>), (tensor<8xf32>, tensor<8xf32>) -> (tensor<?x2xf32>, tensor<?x2xf32>), (tensor<?x8xf32>, tensor<?x8xbf16>)
+  %0:4 = kimi.attn_res_bank(%a, %b) scores(%s, %t) eps 1.0e-5 : (tensor<?x8xbf16>, tensor<?x8xbf16>), (tensor<8xf32>, tensor<8xf32>)
+      -> (tensor<?x2xf32>, tensor<?x2xf32>), (tensor<?x8xf32>, tensor<?x8xbf16>)
+  // CHECK: kimi.attn_res_merge %{{.*}} with %[[L]]#0, %[[A]]#0 score %{{.*}} eps 9.99999974E-6 : tensor<?x8xbf16>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<8xf32> -> tensor<?x8xf32>
+  %1 = kimi.attn_res_merge %p with %0#0, %0#2 score %s eps 1.0e-5 : tensor<?x8xbf16>, tensor<?x2xf32>, tensor<?x8xf32>, tensor<8xf32> -> tensor<?x8xf32>
+  return %1 : tensor<?x8xf32>
+}

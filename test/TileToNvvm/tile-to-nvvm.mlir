@@ -106,7 +106,7 @@ tile.kernel @softmax(%x: memref<16x64xf32> {tile.align = 16 : i64}) attributes {
 // CHECK-COUNT-5: nvvm.shfl.sync bfly
 // CHECK: st.shared.b32
 // CHECK: nvvm.barrier
-// CHECK-COUNT-4: llvm.load {{.*}} : !llvm.ptr<3> -> i32
+// CHECK: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK-COUNT-3: arith.addf
 tile.kernel @long_row(%x: memref<1x1024xf32> {tile.align = 16 : i64}, %y: memref<1x1xf32>) attributes {threads = 128 : i64} {
   %c0 = arith.constant 0 : index
@@ -115,6 +115,48 @@ tile.kernel @long_row(%x: memref<1x1024xf32> {tile.align = 16 : i64}, %y: memref
   tile.load %t from %x[%c0, %c0] dims [0, 1] : memref<1x1024xf32>, !t
   tile.reduce add %t into %sum axis 1 : !t, !r
   tile.store %sum to %y[%c0, %c0] dims [0, 1] : !r, memref<1x1xf32>
+  tile.return
+}
+
+// -----
+
+!t = memref<1x1024xf32, #tile.space<fragment>>
+!r = memref<1x1xf32, #tile.space<fragment>>
+
+// Sums that do not depend on each other: the parts of all of them meet at one barrier, and those of one are read together.
+// CHECK-LABEL: tile.kernel @together
+// CHECK-SAME: tile.shared_bytes = 32 : i64
+// CHECK-COUNT-2: st.shared.b32
+// CHECK: nvvm.barrier
+// CHECK-COUNT-2: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// The third one depends on both.
+// CHECK: nvvm.barrier
+// CHECK: st.shared.b32
+// CHECK: nvvm.barrier
+// CHECK: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+tile.kernel @together(%x: memref<1x1024xf32> {tile.align = 16 : i64}, %y: memref<1x1xf32>) attributes {threads = 128 : i64} {
+  %c0 = arith.constant 0 : index
+  %a = tile.alloc : !t
+  %b = tile.alloc : !t
+  %s0 = tile.alloc : !r
+  %s1 = tile.alloc : !r
+  %s2 = tile.alloc : !r
+  tile.load %a from %x[%c0, %c0] dims [0, 1] : memref<1x1024xf32>, !t
+  tile.map ins(%a : !t) outs(%b : !t) {
+  ^bb0(%e: f32):
+    %n = arith.negf %e : f32
+    tile.yield %n : f32
+  }
+  tile.reduce add %a into %s0 axis 1 : !t, !r
+  tile.reduce max %b into %s1 axis 1 : !t, !r
+  tile.map ins(%a, %s0, %s1 : !t, !r, !r) outs(%a : !t) {
+  ^bb0(%e: f32, %f: f32, %g: f32):
+    %n = arith.mulf %f, %g : f32
+    %m = arith.mulf %n, %e : f32
+    tile.yield %m : f32
+  }
+  tile.reduce add %a into %s2 axis 1 : !t, !r
+  tile.store %s2 to %y[%c0, %c0] dims [0, 1] : !r, memref<1x1xf32>
   tile.return
 }
 
