@@ -160,10 +160,12 @@ def test_layers_share_their_banks(tmp_path, dtype):
     ids, logits = np.random.default_rng(3).integers(0, 97, (2, 21)), {}
     np.save(tmp_path / "ids.npy", ids)
     for target, flags in TARGETS.items():
-        module = tmp_path / f"{target}.kmod"
+        module = path.parent / f"{target}.kmod"  # beside its weights
         run(tool("kimi-compile"), path, "-o", module, "--no-derive-decode", *flags)
         run(tool("kimi-run"), module, "--input", f"input_ids={tmp_path / 'ids.npy'}", "--output", tmp_path / "out.npz", "--threads", 2)
         logits[target] = np.load(tmp_path / "out.npz")["logits"]
     assert np.isfinite(logits["reference"]).all()
-    for target in ("cpu", "80", "90a"):
-        np.testing.assert_allclose(logits[target], logits["reference"], rtol=1e-4, atol=1e-4, err_msg=target)
+    for target in ("cpu", "80", "90a"):  # fp32 through 14 layers, in another order
+        error = np.linalg.norm(logits[target] - logits["reference"]) / np.linalg.norm(logits["reference"])
+        assert error <= 5e-5, f"{target}: {error}"
+        np.testing.assert_allclose(logits[target], logits["reference"], rtol=0, atol=1e-3, err_msg=target)
