@@ -14,7 +14,8 @@
 using namespace mlir;
 using namespace kimi;
 
-/// On the CPU: rows of one task, so that starting it is worth while. Its tiles stay within tile-to-vector's stack-limit.
+/// On the CPU: rows of one task, so that starting it is worth while. Its tiles stay within tile-to-vector's
+/// stack-limit.
 static std::optional<RowTile> chooseCpuTile(const RowShape &shape) {
   constexpr int64_t taskElements = 4096, mostRows = 64, stackBytes = 500 * 1024;
   RowTile tile{std::clamp<int64_t>(taskElements / shape.channels, 1, mostRows), shape.channels};

@@ -19,12 +19,12 @@ namespace kimi {
 
 /// How the rows of a block lie in its tiles.
 struct RowTile {
-  int64_t rows, columns;       // of a tile; columns is at least the number of channels
-  int64_t threads = 0;         // of a block on a GPU; 0: for the CPU
-  int64_t vector = 1;          // elements beside each other in a thread
-  int64_t columnWarps = 1;     // that share a row
-  int64_t blocksPerSm = 1;     // that are to share an SM
-  bool heldInShared = false;   // sources that are held stand in shared memory, not in registers
+  int64_t rows, columns;     // of a tile; columns is at least the number of channels
+  int64_t threads = 0;       // of a block on a GPU; 0: for the CPU
+  int64_t vector = 1;        // elements beside each other in a thread
+  int64_t columnWarps = 1;   // that share a row
+  int64_t blocksPerSm = 1;   // that are to share an SM
+  bool heldInShared = false; // sources that are held stand in shared memory, not in registers
   int64_t perThread() const { return threads == 0 ? 0 : rows * columns / threads; }
 };
 

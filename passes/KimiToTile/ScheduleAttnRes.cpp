@@ -68,8 +68,8 @@ protected:
   Value give(Value result) {
     RankedTensorType type = typeOf(result);
     int64_t width = type.getShape().back();
-    auto matrix = RankedTensorType::get({rows->getConstant().value_or(ShapedType::kDynamic), width},
-                                        type.getElementType());
+    auto matrix =
+        RankedTensorType::get({rows->getConstant().value_or(ShapedType::kDynamic), width}, type.getElementType());
     return writer.result(matrix, {*rows, SymbolicDim(width)});
   }
   void launch(const std::string &stem) {
@@ -78,8 +78,7 @@ protected:
     OpBuilder b(op);
     SmallVector<Value> results;
     for (auto [result, matrix] : llvm::zip_equal(op->getResults(), dispatch.getResults())) {
-      results.push_back(
-          fromMatrix(context, b, op.getLoc(), matrix, typeOf(result), context.scalars.shape(result)));
+      results.push_back(fromMatrix(context, b, op.getLoc(), matrix, typeOf(result), context.scalars.shape(result)));
     }
     context.replace(op, results);
   }
