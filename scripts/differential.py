@@ -4,8 +4,8 @@
   scripts/differential.py [--first SEED] [--count N] [--seconds S] [--save FOLDER]
 
 Each seed gives one graph of supported operators and its data: static and dynamic extents, constants and inputs, odd
-extents and extents of 0, ordinary operators mixed with the composite forms that the raising passes know. Every fifth
-runs through the reference lowering. A graph fails when kimi-run gives other values (beyond rtol 1e-3, atol 1e-4), ends
+extents and extents of 0, ordinary operators mixed with the composite forms that the raising passes know. Of five graphs
+one runs through the reference lowering and two through the schedules of GPUs (sm_90a, sm_80), executed on the CPU. A graph fails when kimi-run gives other values (beyond rtol 1e-3, atol 1e-4), ends
 by a signal, or refuses it for a reason that is not in test/differential/limits.txt. A failing graph is made small, and
 saved with its data in ONNX's test layout; `kimi-run --onnx-test FOLDER/seed_N` shows the failure again, as does --first N
 --count 1 here. Where the oracle's own outputs move by a good part of the tolerance when the data move by a few roundings,
@@ -56,6 +56,11 @@ def generate(seed):
     return b.model()
 
 
+def mode_of(seed):
+    """How a seed's graph is compiled: one way for each, so that a seed says everything."""
+    return {0: "reference", 1: "90a", 2: "80"}.get(seed % 5, "kernels")
+
+
 def save(folder, model, sets, want):
     """The test layout of ONNX."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,16 +78,25 @@ class Tester:
     def __init__(self, args, scratch):
         self.args, self.scratch = args, pathlib.Path(scratch)
         self.tool = os.path.join(args.build, "tools", "kimi-run", "kimi-run")
+        self.compiler = os.path.join(args.build, "tools", "kimi-compile", "kimi-compile")
         self.limits = [line.split("  ", 1)[0] for line in (ROOT / "test/differential/limits.txt").read_text().splitlines()
                        if line and not line.startswith("#")]
 
-    def run(self, model, sets, want, reference):
+    def run(self, model, sets, want, mode):
         """(outcome, message): pass, mismatch, refused, limit or crash."""
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             save(pathlib.Path(folder) / "case", model, sets, want)
             command = [self.tool, "--onnx-test", os.path.join(folder, "case"), "--rtol", str(oracle.RTOL), "--atol", str(oracle.ATOL),
-                       "--cache", os.path.join(folder, "cache")] + (["--reference"] if reference else [])
+                       "--cache", os.path.join(folder, "cache")] + (["--reference"] if mode == "reference" else [])
             try:
+                if mode not in ("reference", "kernels"):
+                    module = os.path.join(folder, "m.kmod")
+                    made = subprocess.run([self.compiler, os.path.join(folder, "case", "model.onnx"), "-o", module, "--bake", f"--gpu-schedules={mode}"],
+                                          capture_output=True, text=True, timeout=300, errors="replace")
+                    if made.returncode < 0:
+                        return "crash", f"kimi-compile ended by signal {-made.returncode}: {made.stderr[-300:]}"
+                    # What --onnx-test can compile for the values of inputs alone has no module for all of them.
+                    command += ["--module", module] if made.returncode == 0 else []
                 result = subprocess.run(command, capture_output=True, text=True, timeout=300, errors="replace")
             except subprocess.TimeoutExpired:
                 return "crash", "timed out"
@@ -114,7 +128,7 @@ class Tester:
             model = oracle.prune(model, finite)
             sets = oracle.feeds_of(model, sets)
             want = oracle.expected(model, sets)
-        outcome, message = self.run(model, sets, want, seed % 5 == 0)
+        outcome, message = self.run(model, sets, want, mode_of(seed))
         if outcome == "mismatch" and not self.counts(model, sets, want, seed):
             outcome = "not judged"
         return outcome, message, model, sets
@@ -127,14 +141,14 @@ class Tester:
             other = oracle.by_reference(model, sets)
         except Exception:  # noqa: BLE001
             return True
-        return self.run(model, sets, other, seed % 5 == 0)[0] == "mismatch"
+        return self.run(model, sets, other, mode_of(seed))[0] == "mismatch"
 
     def minimise(self, seed, outcome, model, sets):
         """Saves the smallest graph found that fails in the same way; its folder."""
         def fails(small, feeds, want):
             if any(w.dtype.kind == "f" and not np.isfinite(w).all() for one in want for w in one):
                 return False
-            return self.run(small, feeds, want, seed % 5 == 0)[0] == outcome and (outcome != "mismatch" or self.counts(small, feeds, want, seed))
+            return self.run(small, feeds, want, mode_of(seed))[0] == outcome and (outcome != "mismatch" or self.counts(small, feeds, want, seed))
         model, sets = shrink(model, sets, fails)
         folder = pathlib.Path(self.args.save) / f"seed_{seed}"
         save(folder, model, sets, oracle.expected(model, sets))

@@ -48,7 +48,7 @@ def run_case(tool, case, cache):
         return "mismatch", message
     if result.returncode not in (1, 2) or "ended by signal" in result.stdout or "LLVM ERROR" in result.stderr:
         return "crash", f"exit status {result.returncode}: {message or result.stderr[-300:]}"
-    if "error:" not in message and "FAILED" not in message or not LOCATED.search(message.split(case.name, 1)[-1]):
+    if "error:" not in message and "FAILED" not in message or not LOCATED.search(message.replace(case.name + "/", "")):
         return "vague", message or result.stderr[-300:] or "no message"
     return "refused", message
 

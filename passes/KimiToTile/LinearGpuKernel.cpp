@@ -333,17 +333,18 @@ void LinearGpuKernel::buildSum() {
 void LinearGpuKernel::loadColumns() {
   hasColumns = true;
   Value zero = writer.constant(0);
-  auto load = [&](Value source) {
+  auto load = [&](Value source, bool perColumn) {
     Type element = elementOf(source); // accumulators of wgmma fill the registers
-    Value tile = s.specialized ? t.shared(1, s.columns, element) : t.fragment(1, s.columns, element);
-    t.load(tile, source, {zero, firstColumn}, {0, 1});
+    int64_t columns = perColumn ? s.columns : 1;
+    Value tile = s.specialized ? t.shared(1, columns, element) : t.fragment(1, columns, element);
+    t.load(tile, source, {zero, perColumn ? firstColumn : zero}, {0, 1});
     return tile;
   };
-  sumsTile = sums ? load(sums) : Value();
-  shiftsTile = shifts ? load(shifts) : Value();
+  sumsTile = sums ? load(sums, true) : Value();
+  shiftsTile = shifts ? load(shifts, true) : Value();
   extraTiles.resize(extras.size());
   for (auto [source, extra, tile] : llvm::zip(extras, p.extras, extraTiles)) {
-    tile = extra.perRow ? Value() : load(source);
+    tile = extra.perRow ? Value() : load(source, extra.perColumn);
   }
 }
 

@@ -7,6 +7,8 @@
 
 #include "passes/OnnxRaise/Experts.h"
 #include "passes/OnnxRaise/Factors.h"
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace kimi;
@@ -59,11 +61,30 @@ bool onnx::sameActivation(Operation *a, Operation *b) {
 
 RouterOp onnx::routerOfIndices(const Raiser &raiser, Value value) {
   value = peelViews(raiser, value);
+  // Exporters clip indices to those of the experts, which changes none; other bounds would.
+  double low = 0.0, high = std::numeric_limits<double>::infinity();
   while (NodeOp clip = raiser.node(value, "Clip")) {
+    if (clip.getOnnxAttr("min") || clip.getOnnxAttr("max")) {
+      return {};
+    }
+    for (unsigned index : {1u, 2u}) {
+      Value bound = clip.getInput(index);
+      std::optional<double> known = bound ? raiser.scalar(bound) : std::nullopt;
+      if (bound && !known) {
+        return {};
+      }
+      low = index == 1 && known ? std::max(low, *known) : low;
+      high = index == 2 && known ? std::min(high, *known) : high;
+    }
     value = peelViews(raiser, clip.getInput(0));
   }
   auto router = value ? value.getDefiningOp<RouterOp>() : RouterOp();
-  return router && value == router.getIndices() ? router : RouterOp();
+  if (!router || value != router.getIndices()) {
+    return {};
+  }
+  int64_t experts = cast<RankedTensorType>(router.getLogits().getType()).getShape().back();
+  bool inBounds = low <= 0.0 && (std::isinf(high) || (experts > 0 && high >= static_cast<double>(experts - 1)));
+  return inBounds ? router : RouterOp();
 }
 
 RouterOp onnx::routerOfWeights(const Raiser &raiser, Value value) {

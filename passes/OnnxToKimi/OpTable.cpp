@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/OnnxToKimi/OpTable.h"
+#include "passes/OnnxToKimi/Interpolation.h"
 #include "passes/OnnxToKimi/OnnxSupport.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -172,6 +173,7 @@ const OpTable &OpTable::get() {
     registerQuantizationOps(table);
     registerQuantizeLinearOps(table);
     registerBitCastOps(table);
+    registerResizeOps(table);
     return table;
   }();
   return table;

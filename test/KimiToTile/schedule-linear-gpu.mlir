@@ -245,3 +245,20 @@ func.func @some_rows(%x: tensor<?x64xf32>, %w: tensor<64x1037xf32>) -> (tensor<?
   %t = kimi.greedy_token %last : tensor<1x1037xf32> -> tensor<1xi64>
   return %y, %t : tensor<?x1037xf32>, tensor<1xi64>
 }
+
+// -----
+
+// One number for all of the result: a tile of one element, read at (0, 0) by every block.
+// CHECK: tile.kernel @linear_64x256_addf(%[[X:.*]]: memref<{{.*}}, %[[W:.*]]: memref<{{.*}}, %[[C:.*]]: memref<1x1xf32
+// CHECK: %[[ONE:.*]] = tile.alloc : memref<1x1xf32
+// CHECK: tile.load %[[ONE]] from %[[C]][%c0, %c0]
+// CHECK-LABEL: func.func @one_number
+func.func @one_number(%x: tensor<512x64xf32>, %w: tensor<64x256xf32>, %c: tensor<f32>) -> tensor<512x256xf32> {
+  %y = kimi.fused_linear %x, %w extras(%c) maps [affine_map<(m, n) -> ()>]
+      : (tensor<512x64xf32>, tensor<64x256xf32>, tensor<f32>) -> tensor<512x256xf32> {
+  ^bb0(%acc: f32, %shift: f32):
+    %0 = arith.addf %acc, %shift : f32
+    kimi.yield %0 : f32
+  }
+  return %y : tensor<512x256xf32>
+}

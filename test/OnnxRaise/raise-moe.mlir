@@ -134,6 +134,44 @@ func.func @gathered(%x: tensor<5x8xf32>, %l: tensor<5x2xf32>) -> tensor<5x8xf32>
   return %y : tensor<5x8xf32>
 }
 
+// Indices that are clipped to fewer than there are experts are no longer those of the router.
+// CHECK-LABEL: @clipped
+// CHECK-NOT: kimi.moe
+// CHECK: "GatherND"
+func.func @clipped(%x: tensor<5x8xf32>, %l: tensor<5x2xf32>) -> tensor<5x8xf32> {
+  %w13 = kimi.weight_ref @w13 : tensor<2x8x8xf32>
+  %w2 = kimi.weight_ref @w2 : tensor<2x8x4xf32>
+  %one = onnx.constant dense<[1]> : tensor<1xi64>
+  %last = onnx.constant dense<[-1]> : tensor<1xi64>
+  %low = onnx.constant dense<0> : tensor<i64>
+  %high = onnx.constant dense<0> : tensor<i64>
+  %rows = onnx.constant dense<[5, 2, 8]> : tensor<3xi64>
+  %flat = onnx.constant dense<[10, 8]> : tensor<2xi64>
+  %i, %w = kimi.router %l softmax top 2 {normalise = 0.0 : f32} : tensor<5x2xf32> -> tensor<5x2xi64>, tensor<5x2xf32>
+  %x1 = onnx.node "Unsqueeze"(%x, %one) {version = 13 : i64} : (tensor<5x8xf32>, tensor<1xi64>) -> tensor<5x1x8xf32>
+  %xe = onnx.node "Expand"(%x1, %rows) {version = 13 : i64} : (tensor<5x1x8xf32>, tensor<3xi64>) -> tensor<5x2x8xf32>
+  %xf = onnx.node "Reshape"(%xe, %flat) {version = 14 : i64} : (tensor<5x2x8xf32>, tensor<2xi64>) -> tensor<10x8xf32>
+  %xc = onnx.node "Unsqueeze"(%xf, %last) {version = 13 : i64} : (tensor<10x8xf32>, tensor<1xi64>) -> tensor<10x8x1xf32>
+  %if = onnx.node "Reshape"(%i, %last) {version = 14 : i64} : (tensor<5x2xi64>, tensor<1xi64>) -> tensor<10xi64>
+  %ic = onnx.node "Clip"(%if, %low, %high) {version = 13 : i64} : (tensor<10xi64>, tensor<i64>, tensor<i64>) -> tensor<10xi64>
+  %iu = onnx.node "Unsqueeze"(%ic, %last) {version = 13 : i64} : (tensor<10xi64>, tensor<1xi64>) -> tensor<10x1xi64>
+  %m13 = onnx.node "GatherND"(%w13, %iu) {version = 13 : i64} : (tensor<2x8x8xf32>, tensor<10x1xi64>) -> tensor<10x8x8xf32>
+  %gu = onnx.node "MatMul"(%m13, %xc) {version = 13 : i64} : (tensor<10x8x8xf32>, tensor<10x8x1xf32>) -> tensor<10x8x1xf32>
+  %gus = onnx.node "Squeeze"(%gu, %last) {version = 13 : i64} : (tensor<10x8x1xf32>, tensor<1xi64>) -> tensor<10x8xf32>
+  %parts:2 = onnx.node "Split"(%gus) {attrs = {axis = 1 : i64, num_outputs = 2 : i64}, version = 18 : i64} : (tensor<10x8xf32>) -> (tensor<10x4xf32>, tensor<10x4xf32>)
+  %h = kimi.swiglu %parts#0, %parts#1 : tensor<10x4xf32>, tensor<10x4xf32> -> tensor<10x4xf32>
+  %hc = onnx.node "Unsqueeze"(%h, %last) {version = 13 : i64} : (tensor<10x4xf32>, tensor<1xi64>) -> tensor<10x4x1xf32>
+  %m2 = onnx.node "GatherND"(%w2, %iu) {version = 13 : i64} : (tensor<2x8x4xf32>, tensor<10x1xi64>) -> tensor<10x8x4xf32>
+  %e = onnx.node "MatMul"(%m2, %hc) {version = 13 : i64} : (tensor<10x8x4xf32>, tensor<10x4x1xf32>) -> tensor<10x8x1xf32>
+  %es = onnx.node "Squeeze"(%e, %last) {version = 13 : i64} : (tensor<10x8x1xf32>, tensor<1xi64>) -> tensor<10x8xf32>
+  %wf = onnx.node "Reshape"(%w, %last) {version = 14 : i64} : (tensor<5x2xf32>, tensor<1xi64>) -> tensor<10xf32>
+  %wc = onnx.node "Unsqueeze"(%wf, %last) {version = 13 : i64} : (tensor<10xf32>, tensor<1xi64>) -> tensor<10x1xf32>
+  %ew = onnx.node "Mul"(%es, %wc) {version = 14 : i64} : (tensor<10x8xf32>, tensor<10x1xf32>) -> tensor<10x8xf32>
+  %er = onnx.node "Reshape"(%ew, %rows) {version = 14 : i64} : (tensor<10x8xf32>, tensor<3xi64>) -> tensor<5x2x8xf32>
+  %y = onnx.node "ReduceSum"(%er, %one) {attrs = {keepdims = 0 : i64}, version = 13 : i64} : (tensor<5x2x8xf32>, tensor<1xi64>) -> tensor<5x8xf32>
+  return %y : tensor<5x8xf32>
+}
+
 // A product for every expert, each with its own matrices: stacked, and only the chosen ones are computed.
 // CHECK-LABEL: @unrolled
 // CHECK: %[[W1:.*]] = onnx.node "Concat"(%{{.*}}, %{{.*}}) {attrs = {axis = 0 : i64}

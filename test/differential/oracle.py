@@ -52,7 +52,7 @@ def differs(got, want, share=1.0):
 def perturbed(array, rng):
     if not np.issubdtype(array.dtype, np.floating) or array.size < 2:
         return array
-    return (array.astype(np.float64) * (1 + 2e-6 * rng.standard_normal(array.shape))).astype(array.dtype)
+    return (array.astype(np.float64) * (1 + 3e-7 * rng.standard_normal(array.shape))).astype(array.dtype)
 
 
 def is_ill_conditioned(model, sets, want):

@@ -73,16 +73,16 @@ static Status readSide(const std::string &folder, const std::string &prefix, con
   return {};
 }
 
-/// The inputs of a set that may be what a graph's shapes follow from: named, integers or truth values, of one axis at
-/// most, few.
+/// The inputs of a set that may be what a graph's shapes follow from: named, of one axis at most, few; floats are
+/// scales and bounds, of which there are fewer.
 static Constants shapeInputs(const std::string &folder) {
-  constexpr int64_t most = 1024;
+  constexpr int64_t most = 1024, mostFloats = 32;
   Constants found;
   for (const auto &[number, path] : numbered(folder, "input_", ".pb")) {
     std::string name;
     HostTensor tensor;
     if (!readTensorProto(path, name, tensor) && !name.empty() && name.find('=') == std::string::npos &&
-        tensor.dims.size() <= 1 && tensor.count() <= most && !isFloat(tensor.dtype)) {
+        tensor.dims.size() <= 1 && tensor.count() <= (isFloat(tensor.dtype) ? mostFloats : most)) {
       found.emplace_back(name, path);
     }
   }
