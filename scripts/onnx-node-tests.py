@@ -153,7 +153,9 @@ def main():
         if not cases:
             parser.error(f"{args.tests} holds no test that matches")
         if args.update:
-            refused = {n: r for n, r in refused.items() if args.filter and n not in outcomes}
+            # Only what passes leaves the list, and what no longer exists; other failures are reported, not forgotten.
+            gone = set() if args.filter else set(refused) - set(outcomes)
+            refused = {n: r for n, r in refused.items() if n not in gone and outcomes.get(n, ("refused",))[0] != "pass"}
             refused |= {n: listed.get(n, UNSORTED) for n, (outcome, _) in outcomes.items() if outcome == "refused"}
             write_refused(DATA / "refused.txt", refused)
             every = sorted(p.parent for p in folder.rglob("model.onnx"))
