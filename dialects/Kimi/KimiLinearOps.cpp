@@ -75,6 +75,38 @@ LogicalResult LinearOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeD
 }
 
 //===----------------------------------------------------------------------===//
+// kimi.head_linear
+//===----------------------------------------------------------------------===//
+
+LogicalResult HeadLinearOp::verify() {
+  RankedTensorType x = tensorType(getX()), w = tensorType(getW()), result = tensorType(getResult());
+  if (x.getRank() != 4 || w.getRank() != 3 || !isa<FloatType>(x.getElementType()) ||
+      !isa<FloatType>(w.getElementType())) {
+    return emitOpError("[HL1] multiplies ") << x << " by " << w << "; expected [B, H, T, K] and [H, K, N], of floats";
+  }
+  if (!compatible(x.getDimSize(1), w.getDimSize(0)) || !compatible(x.getDimSize(3), w.getDimSize(1))) {
+    return emitOpError("[HL2] x has ") << text(x.getDimSize(1)) << " heads of " << text(x.getDimSize(3))
+                                       << " channels, but w has " << text(w.getDimSize(0)) << " matrices of "
+                                       << text(w.getDimSize(1)) << " rows";
+  }
+  int64_t expected[] = {x.getDimSize(0), x.getDimSize(1), x.getDimSize(2), w.getDimSize(2)};
+  if (!compatible(result.getShape(), expected) || !isa<FloatType>(result.getElementType())) {
+    return emitOpError("[HL3] gives ") << result << "; expected " << text(expected) << " of floats";
+  }
+  return success();
+}
+
+LogicalResult HeadLinearOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &dims) {
+  SmallVector<OpFoldResult> shape;
+  for (int64_t i = 0; i < 3; ++i) {
+    shape.push_back(resultExtent(b, getLoc(), getResult(), i, getX(), i));
+  }
+  shape.push_back(resultExtent(b, getLoc(), getResult(), 3, getW(), 2));
+  dims.push_back(std::move(shape));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // kimi.fused_linear
 //===----------------------------------------------------------------------===//
 

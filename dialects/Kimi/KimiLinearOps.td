@@ -39,6 +39,23 @@ def Kimi_LinearOp : Kimi_Op<"linear", [Pure, DeclareOpInterfaceMethods<ReifyRank
   let hasVerifier = 1;
 }
 
+def Kimi_HeadLinearOp : Kimi_Op<"head_linear", [Pure, DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
+  let summary = "a matrix product a head";
+  let description = [{
+    x: [B, H, T, K], w: [H, K, N]; y[b, h] = x[b, h].w[h]: [B, H, T, N], accumulated in fp32 and rounded once to y's element
+    type. Made by --kimi-absorb-mla.
+
+    Constraints: [HL1] x is [B, H, T, K] and w [H, K, N], of floats; [HL2] w has a matrix for each head of x, and K rows;
+    [HL3] y is [B, H, T, N] of floats.
+
+    Example: `%y = kimi.head_linear %x, %w : tensor<?x96x1x128xf32>, tensor<96x128x512xf32> -> tensor<?x96x1x512xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$w);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$x `,` $w attr-dict `:` type($x) `,` type($w) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Kimi_FusedLinearOp : Kimi_Op<"fused_linear", [Pure, AttrSizedOperandSegments, SingleBlock, IsolatedFromAbove,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let summary = "norm, projection and elementwise epilogue as one kernel";

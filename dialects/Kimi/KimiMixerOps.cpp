@@ -119,22 +119,9 @@ LogicalResult AttentionOp::verify() {
     return emitOpError("[A7] gives ") << result << "; expected " << text(expected) << " of " << q.getElementType()
                                       << " or f32 ([batch, q's heads, q's tokens, v's channels])";
   }
-  if (getMask()) {
-    RankedTensorType mask = tensorType(getMask());
-    if (!mask.getElementType().isInteger(1) && !isa<FloatType>(mask.getElementType())) {
-      return emitOpError("[A8] mask has elements of type ") << mask.getElementType()
-                                                            << "; expected i1 (true where a key is seen) or a float "
-                                                               "that is added to the score";
-    }
-    int64_t full[] = {q.getDimSize(0), heads, q.getDimSize(2), k.getDimSize(2)};
-    bool fits = mask.getRank() == 4 && compatible(mask.getDimSize(3), full[3]);
-    for (int64_t i = 0; fits && i < 3; ++i) {
-      fits = mask.getDimSize(i) == 1 || compatible(mask.getDimSize(i), full[i]);
-    }
-    if (!fits) {
-      return emitOpError("[A9] mask has shape ")
-             << text(mask.getShape()) << "; expected " << text(full) << ", where any but the last extent may be 1";
-    }
+  int64_t full[] = {q.getDimSize(0), heads, q.getDimSize(2), k.getDimSize(2)};
+  if (failed(verifyAttentionMask(*this, getMask(), full, "[A8]", "[A9]"))) {
+    return failure();
   }
   if (!getScale().isFinite() || !getSoftcap().isFinite() || getSoftcap().isNegative()) {
     return emitOpError("[A10] has scale ")

@@ -52,6 +52,58 @@ def Kimi_AttentionOp : Kimi_Op<"attention", [Pure,
   let hasVerifier = 1;
 }
 
+def Kimi_MlaOp : Kimi_Op<"mla", [Pure, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<MixerOpInterface>,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
+  let summary = "multi-head latent attention";
+  let description = [{
+    Softmax attention whose keys and values are made from one latent row a token (DeepSeek-V2, arXiv 2405.04434, section
+    2.1.2). q: [B, H, T, N+P], latent c: [B, S, R], kv_b: [R, H*(N+V)] (with `transpose` [H*(N+V), R]), shared r:
+    [B, S, P] (absent: P = 0). Result: [B, H, T, V], of q's element type or f32. With columns [N keys | V values] a head,
+
+      [k_h ; v_h] = c kv_b[:, h];  o_h = attention(q_h, [k_h ; r], v_h)
+
+    where attention, `causal`, `mask`, `scale` and `softcap` are those of `kimi.attention`. The columns of r meet the last
+    P channels of every head of q; whether they were rotated by position is not seen here (in K3 they are not).
+
+    State (mixer interface): one cache of rows [c ; r], [B, S, R+P], growing on axis 1: R+P numbers a token, where keys and
+    values of all heads would be H*(N+P+V).
+    The step over T new tokens is the same op over the latents of all tokens seen. --kimi-absorb-mla chooses how it is
+    computed: keys and values made from the latents, or kv_b absorbed into queries and results.
+    Imported from: attention whose keys are a projection of a latent beside a part that all heads share (--kimi-raise-mla).
+
+    Constraints: [ML1] q and the result are [batch, heads, tokens, channels], c and r [batch, tokens, channels], kv_b is a
+    matrix, all of floats; [ML2] heads, channels and the extents of kv_b are static; [ML3] kv_b has R rows, and a head has
+    N of q's channels beside the P shared ones, and N+V columns, N and V at least 1; [ML4] batches agree, and c and r have as
+    many rows, of one element type; [ML5] the result is [B, H, T, V] of q's element type or f32; [ML6] mask elements are i1
+    or floats; [ML7] the mask is [B|1, H|1, T|1, S]; [ML8] scale and softcap are finite, softcap is at least 0.
+
+    Example (K3):
+    ```mlir
+    %o = kimi.mla %q, %c, %kv_b shared %r : tensor<?x?x64xf32> causal scale 0.0721687824
+       : tensor<?x96x?x192xf32>, tensor<?x?x512xf32>, tensor<512x24576xf32> -> tensor<?x96x?x128xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$latent, AnyRankedTensor:$kv_b,
+                   Optional<AnyRankedTensor>:$shared, Optional<AnyRankedTensor>:$mask, UnitAttr:$causal,
+                   F32Attr:$scale, DefaultValuedAttr<F32Attr, "0.0f">:$softcap, UnitAttr:$transpose);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $q `,` $latent `,` $kv_b (`transpose` $transpose^)? (`shared` $shared^ `:` type($shared))?
+    (`mask` $mask^ `:` type($mask))? (`causal` $causal^)? `scale` $scale attr-dict
+    `:` type($q) `,` type($latent) `,` type($kv_b) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The extents in the description's letters: heads H, channels N of keys of a head's own, P shared, V of values, and
+    /// rank R.
+    struct Extents {
+      int64_t heads, own, shared, values, rank;
+    };
+    Extents getExtents();
+  }];
+}
+
 def Kimi_StateLengthOp : Kimi_Op<"state_length", [Pure]> {
   let summary = "tokens already held by a growing state";
   let description = [{

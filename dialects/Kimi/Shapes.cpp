@@ -90,6 +90,28 @@ LogicalResult kimi::verifyResultDims(Operation *op, StringRef id, ResultRange re
   return success();
 }
 
+LogicalResult kimi::verifyAttentionMask(Operation *op, Value mask, ArrayRef<int64_t> full, StringRef elementId,
+                                        StringRef shapeId) {
+  if (!mask) {
+    return success();
+  }
+  RankedTensorType type = tensorType(mask);
+  if (!type.getElementType().isInteger(1) && !isa<FloatType>(type.getElementType())) {
+    return op->emitOpError(elementId) << " mask has elements of type " << type.getElementType()
+                                      << "; expected i1 (true where a key is seen) or a float that is added to the "
+                                         "score";
+  }
+  bool fits = type.getRank() == 4 && compatible(type.getDimSize(3), full[3]);
+  for (int64_t i = 0; fits && i < 3; ++i) {
+    fits = type.getDimSize(i) == 1 || compatible(type.getDimSize(i), full[i]);
+  }
+  if (!fits) {
+    return op->emitOpError(shapeId) << " mask has shape " << text(type.getShape()) << "; expected " << text(full)
+                                    << ", where any but the last extent may be 1";
+  }
+  return success();
+}
+
 RankedTensorType kimi::packedBytes(RankedTensorType type) {
   auto byte = IntegerType::get(type.getContext(), 8);
   if (isa<Float8E8M0FNUType>(type.getElementType())) {

@@ -53,6 +53,11 @@ void reifyFromDims(mlir::OpBuilder &b, mlir::ResultRange results, mlir::ValueRan
 mlir::LogicalResult verifyResultDims(mlir::Operation *op, llvm::StringRef id, mlir::ResultRange results,
                                      mlir::ValueRange dims);
 
+/// Errors of ids `elementId` and `shapeId` where the mask of an attention (may be null) is not of i1 or floats, or not
+/// `full` = [batch, heads, queries, keys] with any but the last extent 1.
+mlir::LogicalResult verifyAttentionMask(mlir::Operation *op, mlir::Value mask, llvm::ArrayRef<int64_t> full,
+                                        llvm::StringRef elementId, llvm::StringRef shapeId);
+
 /// The type of the bytes of a weight of `type`: the same shape with the last extent in bytes, elements i8. Null where
 /// the elements are not 4-bit floats (of an even last extent) or f8E8M0FNU.
 mlir::RankedTensorType packedBytes(mlir::RankedTensorType type);

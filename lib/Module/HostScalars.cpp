@@ -362,9 +362,9 @@ SmallVector<SymbolicDim> HostScalars::computeShape(Value tensor) {
       .Case<RouterOp>([&](auto it) { return like(it.getLogits()); })
       .Case<SwigluOp, SituGluOp>([&](auto it) { return like(it.getGate()); })
       .Case<KdaGateOp>([&](auto it) { return like(it.getZ()); })
-      .Case<FusedLinearOp, LinearOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, L2NormOp, GatedRmsNormOp, MoeOp,
-            DequantizeOp>([&](auto it) { return like(it.getX()); })
-      .Case<AttentionOp>([&](auto it) { return like(it.getQ()); })
+      .Case<FusedLinearOp, LinearOp, HeadLinearOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, L2NormOp, GatedRmsNormOp,
+            MoeOp, DequantizeOp>([&](auto it) { return like(it.getX()); })
+      .Case<AttentionOp, MlaOp>([&](auto it) { return like(it.getQ()); }) // their last extents are static
       .Case<StateReadOp>([&](auto it) { return fromDynamic(it.getSizes(), 0); })
       .Case<CausalConvOp>([&](auto it) { return like(it.getX()); }) // the window's last extent is static
       .Case<DeltaRuleOp>([&](auto it) {

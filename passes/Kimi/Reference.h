@@ -19,7 +19,7 @@ void populateReferenceAttentionPatterns(mlir::RewritePatternSet &patterns);
 void populateReferenceDeltaPatterns(mlir::RewritePatternSet &patterns);
 /// layer_norm, rms_norm, softmax.
 void populateReferenceNormPatterns(mlir::RewritePatternSet &patterns);
-/// linear, fused_linear.
+/// linear, head_linear, fused_linear.
 void populateReferenceLinearPatterns(mlir::RewritePatternSet &patterns);
 /// greedy_token.
 void populateReferenceTokenPatterns(mlir::RewritePatternSet &patterns);

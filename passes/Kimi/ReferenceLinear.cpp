@@ -61,6 +61,26 @@ struct LowerLinear : OpRewritePattern<LinearOp> {
   }
 };
 
+struct LowerHeadLinear : OpRewritePattern<HeadLinearOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(HeadLinearOp op, PatternRewriter &rewriter) const override {
+    enum Loop : int64_t { B, H, T, N, K };
+    TensorCode code(rewriter, op.getLoc());
+    auto type = cast<RankedTensorType>(op.getType());
+    SmallVector<OpFoldResult> sizes = code.sizes(op.getX());
+    sizes.back() = code.sizes(op.getW()).back();
+    Value sum =
+        code.reduce(sizes, 1, 0.0, {{op.getX(), code.loops(5, {B, H, T, K})}, {op.getW(), code.loops(5, {H, K, N})}},
+                    [](OpBuilder &b, Location loc, ValueRange args) -> Value {
+                      Value product = arith::MulFOp::create(b, loc, args[0], args[1]);
+                      return arith::AddFOp::create(b, loc, args[2], product);
+                    });
+    rewriter.replaceOp(op, code.castTo(code.round(sum, sizes, type.getElementType()), type));
+    return success();
+  }
+};
+
 struct LowerFusedLinear : OpRewritePattern<FusedLinearOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -100,5 +120,5 @@ struct LowerFusedLinear : OpRewritePattern<FusedLinearOp> {
 } // namespace
 
 void kimi::populateReferenceLinearPatterns(RewritePatternSet &patterns) {
-  patterns.add<LowerLinear, LowerFusedLinear>(patterns.getContext());
+  patterns.add<LowerLinear, LowerHeadLinear, LowerFusedLinear>(patterns.getContext());
 }

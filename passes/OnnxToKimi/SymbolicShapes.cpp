@@ -480,6 +480,14 @@ bool SymbolicShapes::inferForeign(Operation *op) {
     }
     return give({(*q)[0], (*q)[1], (*q)[2], (*v)[3]});
   }
+  if (auto mla = dyn_cast<MlaOp>(op)) {
+    const Shape *q = shapeOf(mla.getQ());
+    return q && q->size() == 4 && give({(*q)[0], (*q)[1], (*q)[2], SymbolicDim(mla.getExtents().values)});
+  }
+  if (auto linear = dyn_cast<HeadLinearOp>(op)) {
+    const Shape *x = shapeOf(linear.getX()), *w = shapeOf(linear.getW());
+    return x && w && x->size() == 4 && w->size() == 3 && give({(*x)[0], (*x)[1], (*x)[2], w->back()});
+  }
   if (auto delta = dyn_cast<DeltaRuleOp>(op)) {
     const Shape *q = shapeOf(delta.getQ()), *v = shapeOf(delta.getV());
     if (!q || !v || q->size() != 4 || v->size() != 4) {
