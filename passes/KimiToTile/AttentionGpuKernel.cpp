@@ -29,7 +29,8 @@ AttentionGpuKernel::AttentionGpuKernel(HostContext &context, AttentionProblem &p
                                        bool fresh)
     : context(context), p(problem), s(tile), rows(rows), part(part), shares(shares), fresh(fresh),
       writer(context, problem.op), t(writer), b(writer.body()), loc(writer.loc()),
-      depth(llvm::alignTo(problem.depth, kMatrixDepth)), width(llvm::alignTo(problem.width, kMatrixDepth)) {
+      depth(llvm::alignTo(problem.depth, kMatrixDepth)),
+      width(problem.valuesInKeys ? depth : llvm::alignTo(problem.width, kMatrixDepth)) {
   float scale = p.op.getScale().convertToFloat();
   plain = !p.mask && p.op.getSoftcap().convertToFloat() == 0.0f && scale > 0.0f;
   rate = plain ? scale * kLog2E : kLog2E;
@@ -72,7 +73,7 @@ FailureOr<KernelWriter::Variant> AttentionGpuKernel::build(const std::string &st
 bool AttentionGpuKernel::importArguments() {
   q = writer.input(p.op.getQ());
   k = writer.input(p.keys);
-  v = writer.input(p.values);
+  v = p.valuesInKeys ? k : writer.input(p.values);
   mask = p.mask ? writer.input(p.mask) : Value();
   if (!q || !k || !v || (p.mask && !mask)) {
     return false;
@@ -224,7 +225,9 @@ SmallVector<AttentionGpuKernel::Segment> AttentionGpuKernel::segments() {
 void AttentionGpuKernel::loadKeys(const Segment &segment, const StepTiles &tiles, Value at) {
   Value zero = writer.constant(0);
   t.load(tiles.key, segment.keys, {batchIndex, keyHead, at, zero}, {2, 3});
-  t.load(tiles.value, segment.values, {batchIndex, keyHead, at, zero}, {2, 3});
+  if (!p.valuesInKeys) {
+    t.load(tiles.value, segment.values, {batchIndex, keyHead, at, zero}, {2, 3});
+  }
 }
 
 std::pair<int64_t, bool> AttentionGpuKernel::maskRows() {
@@ -242,7 +245,7 @@ const AttentionGpuKernel::StepTiles &AttentionGpuKernel::stepTiles(const Segment
   tiles->keys = segment.step;
   tiles->pipelined = segment.pipelined;
   tiles->key = t.shared(segment.step, depth, operand);
-  tiles->value = t.shared(segment.step, width, operand);
+  tiles->value = p.valuesInKeys ? tiles->key : t.shared(segment.step, width, operand);
   tiles->score = t.fragment(s.queries, segment.step);
   tiles->weights = operand.isF32() ? tiles->score : t.fragment(s.queries, segment.step, operand);
   tiles->mask = p.mask ? t.fragment(maskRows().second ? s.queries : 1, segment.step) : Value();
@@ -269,8 +272,12 @@ void AttentionGpuKernel::run(const Segment &segment) {
     step(segment, tiles, zero);
     return;
   }
+  SmallVector<Value> buffers{tiles.key};
+  if (!p.valuesInKeys) {
+    buffers.push_back(tiles.value);
+  }
   t.pipeline(
-      segment.from, upper, writer.constant(segment.step), {tiles.key, tiles.value}, s.stages,
+      segment.from, upper, writer.constant(segment.step), buffers, s.stages,
       [&](Value at) { loadKeys(segment, tiles, at); }, [&](Value at) { step(segment, tiles, at); });
 }
 

@@ -28,6 +28,16 @@ static CacheAppendOp ownAppend(Value tensor, AttentionOp op) {
   return append;
 }
 
+bool kimi::areValuesInKeys(AttentionOp op) {
+  auto slice = op.getV().getDefiningOp<tensor::ExtractSliceOp>();
+  if (!slice || slice.getSource() != op.getK() || slice.getType().getRank() != 4) {
+    return false;
+  }
+  auto isOne = [](OpFoldResult step) { return isConstantIntValue(step, 1); };
+  auto isZero = [](OpFoldResult offset) { return isConstantIntValue(offset, 0); };
+  return llvm::all_of(slice.getMixedOffsets(), isZero) && llvm::all_of(slice.getMixedStrides(), isOne);
+}
+
 linalg::TransposeOp kimi::tokensFirstUse(Value value, SmallVectorImpl<Operation *> &casts) {
   while (value.hasOneUse()) {
     Operation *user = *value.getUsers().begin();
@@ -70,6 +80,7 @@ AttentionProblem::AttentionProblem(HostContext &context, AttentionOp op, bool fu
     values = v.getRows();
     past = context.scalars.of(k.getPast());
   }
+  valuesInKeys = areValuesInKeys(op);
   mask = additiveMask(context, op);
   type = cast<RankedTensorType>(op.getType());
   SmallVector<Operation *> casts;

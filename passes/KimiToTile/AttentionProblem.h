@@ -31,6 +31,7 @@ struct AttentionProblem {
   CacheAppendOp keyAppend, valueAppend; // null where it does not
   SymbolicDim past = SymbolicDim(0);    // rows in the state before this step
   int64_t depth, width;                 // channels of q and k, of v
+  bool valuesInKeys = false;            // a value is the first channels of its key (latent attention)
 };
 
 /// The transpose of `value` to [B, T, H, D], if that is all that becomes of it; through `casts` of extents.
@@ -38,6 +39,9 @@ mlir::linalg::TransposeOp tokensFirstUse(mlir::Value value, llvm::SmallVectorImp
 
 /// "attention_d64_v32_causal_mask".
 std::string attentionStem(AttentionOp op);
+
+/// Whether each value of `op` is, in memory, the first channels of its key: attention over latents.
+bool areValuesInKeys(AttentionOp op);
 
 /// Why no schedule takes `op`: channels that are not known, element types; empty where one can.
 std::string whyNotAttention(AttentionOp op);

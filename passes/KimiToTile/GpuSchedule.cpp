@@ -61,7 +61,7 @@ int64_t LinearTile::blocksPerSm(const GpuArch &arch, int64_t elementSize) const 
 }
 
 int64_t AttentionTile::sharedBytes(const AttentionShape &shape) const {
-  int64_t steps = stages * keys * (shape.depth + shape.width);
+  int64_t steps = stages * keys * (shape.valuesInKeys ? shape.depth : shape.depth + shape.width);
   int64_t scores = shape.elementSize < 4 ? 0 : queries * keys; // p passes through shared memory
   return (steps + queries * shape.depth + scores) * shape.elementSize;
 }
@@ -323,7 +323,8 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
                                                        std::optional<int64_t> rows) {
   bool narrow = shape.elementSize < 4;
   int64_t channels = std::max(shape.depth, shape.width);
-  if (channels > 256) {
+  constexpr int64_t kChannels = 256, kLatentChannels = 576;
+  if (channels > (shape.valuesInKeys ? kLatentChannels : kChannels)) {
     return std::nullopt;
   }
   if (std::optional<AttentionTile> few = rows ? registerTile(arch, shape, *rows) : std::nullopt) {
@@ -338,7 +339,7 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
   } else {
     // Sixteen rows a warp: a thread of an mma holds channels/4 accumulators a row pair. fp32 shares them among more.
     tile.queries = narrow && channels <= 128 ? 128 : 64;
-    tile.threads = narrow ? tile.queries * 2 : 256;
+    tile.threads = narrow && channels <= kChannels ? tile.queries * 2 : 256;
     tile.specialized = arch.specialized && narrow && shape.copyable && channels <= 192;
     if (tile.specialized) { // a warpgroup holds 64 rows: scores and accumulators fit its registers
       tile.queries = 128;
@@ -357,7 +358,7 @@ std::optional<AttentionTile> kimi::chooseAttentionTile(const GpuArch &arch, cons
   while (tile.stages > 2 && bytes() > arch.sharedPerBlock) {
     --tile.stages;
   }
-  while (tile.queries > 16 && !narrow && bytes() > arch.sharedPerBlock) {
+  while (tile.queries > 16 && (!narrow || channels > kChannels) && bytes() > arch.sharedPerBlock) {
     tile.queries /= 2;
   }
   // Sixteen rows in fp32 hold operands, mask and addresses beside what is counted here: no bound on their registers.

@@ -78,9 +78,10 @@ std::vector<LinearChoice> chooseLinearTiles(const GpuArch &arch, const LinearSha
 
 /// Facts about an attention that decide its tiles.
 struct AttentionShape {
-  int64_t depth, width; // channels of q and k, of v
-  int64_t elementSize;  // of q, k and v
-  bool copyable;        // the copy engine can fetch boxes of k and v
+  int64_t depth, width;      // channels of q and k, of v
+  int64_t elementSize;       // of q, k and v
+  bool copyable;             // the copy engine can fetch boxes of k and v
+  bool valuesInKeys = false; // a value is the first channels of its key: one tile serves as both
 };
 
 /// What one block of an attention kernel computes.
@@ -97,7 +98,8 @@ struct AttentionTile {
 };
 
 /// The tile for blocks of `rows` rows at most (nullopt: many). Queries and accumulators stay within registers and
-/// shared memory for heads of up to 256 channels; nullopt where they do not.
+/// shared memory for heads of up to 256 channels (576 where values are the first channels of keys); nullopt where they
+/// do not.
 std::optional<AttentionTile> chooseAttentionTile(const GpuArch &arch, const AttentionShape &shape,
                                                  std::optional<int64_t> rows = std::nullopt);
 

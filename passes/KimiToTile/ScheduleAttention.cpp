@@ -24,12 +24,24 @@ using namespace mlir;
 using namespace kimi;
 
 namespace {
-/// Queries of a block and keys of a step.
+/// Rows of a block and keys of a step. Rows are queries of a head or, for one query, heads that share their keys.
 struct AttentionSchedule {
-  int64_t queries, keys;
+  int64_t rows, keys;
+  bool ofHeads = false;
 };
 constexpr AttentionSchedule kManyQueries = {48, 64}, kOneQuery = {1, 128};
-constexpr int64_t kMaxChannels = 512;
+constexpr int64_t kMaxChannels = 1024, kMostHeads = 8;
+
+/// The heads of a block for one query: as many of the `group` that shares keys as divide it, so that each block has
+/// keys of one head.
+AttentionSchedule oneQuery(std::optional<int64_t> group) {
+  for (int64_t heads = kMostHeads; group && heads > 1; --heads) {
+    if (*group % heads == 0) {
+      return {heads, kManyQueries.keys, /*ofHeads=*/true};
+    }
+  }
+  return kOneQuery;
+}
 
 class AttentionKernel {
 public:
@@ -69,12 +81,17 @@ public:
       Value mean = arith::DivFOp::create(b, loc, e[0], e[1]);
       return arith::SelectOp::create(b, loc, none, t.number(0.0f), mean).getResult();
     });
-    if (p.tokensFirst) {
-      t.store(acc, out, {batchIndex, first, head, zero}, {1, 3});
-    } else {
-      t.store(acc, out, {batchIndex, head, first, zero}, {2, 3});
+    int64_t headAxis = p.tokensFirst ? 2 : 1, tokenAxis = p.tokensFirst ? 1 : 2;
+    SmallVector<Value> offsets(4, zero);
+    offsets[0] = batchIndex;
+    offsets[headAxis] = head;
+    offsets[tokenAxis] = first;
+    t.store(acc, out, offsets, {s.ofHeads ? headAxis : tokenAxis, 3});
+    if (s.ofHeads) {
+      return KernelWriter::Variant{writer.finish(stem), guard, SymbolicDim(1),
+                                   batch * SymbolicDim::floorDiv(heads, s.rows)};
     }
-    return KernelWriter::Variant{writer.finish(stem), guard, SymbolicDim::ceilDiv(queries, s.queries), batch * heads};
+    return KernelWriter::Variant{writer.finish(stem), guard, SymbolicDim::ceilDiv(queries, s.rows), batch * heads};
   }
 
   KernelWriter &getWriter() { return writer; }
@@ -83,23 +100,34 @@ private:
   Value sub(Value x, Value y) { return arith::SubFOp::create(b, loc, x, y); }
   Value mul(Value x, Value y) { return arith::MulFOp::create(b, loc, x, y); }
   Value add(Value x, Value y) { return arith::AddFOp::create(b, loc, x, y); }
+  /// The axis of q and of the mask that the rows of a block run along.
+  int64_t rowAxis() const { return s.ofHeads ? 1 : 2; }
+  /// One query sees every key.
+  bool isCausal() { return p.op.getCausal() && !s.ofHeads; }
   Value minusInfinity() { return t.number(-std::numeric_limits<float>::infinity()); }
 
-  /// Which head and queries this block computes, and how many keys it may see.
+  /// Which heads and queries this block computes, and how many keys it may see.
   void place() {
     Value heads = writer.extent(q, 1), groups = writer.extent(k, 1);
     Value group = arith::DivUIOp::create(b, loc, heads, groups);
     Value x = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(0));
     Value y = tile::BlockIdOp::create(b, loc, b.getIndexType(), uint64_t(1));
-    first = arith::MulIOp::create(b, loc, x, writer.constant(s.queries));
-    batchIndex = arith::DivUIOp::create(b, loc, y, heads);
-    head = arith::RemUIOp::create(b, loc, y, heads);
+    if (s.ofHeads) {
+      Value size = writer.constant(s.rows), blocks = arith::DivUIOp::create(b, loc, heads, size);
+      first = writer.constant(0);
+      batchIndex = arith::DivUIOp::create(b, loc, y, blocks);
+      head = arith::MulIOp::create(b, loc, arith::RemUIOp::create(b, loc, y, blocks), size);
+    } else {
+      first = arith::MulIOp::create(b, loc, x, writer.constant(s.rows));
+      batchIndex = arith::DivUIOp::create(b, loc, y, heads);
+      head = arith::RemUIOp::create(b, loc, y, heads);
+    }
     keyHead = arith::DivUIOp::create(b, loc, head, group);
     count = writer.extent(k, 2);
     past = arith::SubIOp::create(b, loc, count, writer.extent(q, 2));
     upper = count;
-    if (p.op.getCausal()) { // the last query of the block sees the most keys
-      Value end = arith::AddIOp::create(b, loc, first, writer.constant(s.queries));
+    if (isCausal()) { // the last query of the block sees the most keys
+      Value end = arith::AddIOp::create(b, loc, first, writer.constant(s.rows));
       end = arith::AddIOp::create(b, loc, end, past);
       end = arith::MaxSIOp::create(b, loc, end, writer.constant(0));
       upper = arith::MinSIOp::create(b, loc, upper, end);
@@ -107,18 +135,18 @@ private:
   }
 
   void buildTiles() {
-    query = t.shared(s.queries, depth);
-    t.load(query, q, {batchIndex, head, first, writer.constant(0)}, {2, 3});
-    acc = t.fragment(s.queries, width);
-    top = t.fragment(s.queries, 1);
-    sum = t.fragment(s.queries, 1);
-    newTop = t.fragment(s.queries, 1);
-    factor = t.fragment(s.queries, 1);
-    partial = t.fragment(s.queries, 1);
-    score = t.fragment(s.queries, s.keys);
+    query = t.shared(s.rows, depth);
+    t.load(query, q, {batchIndex, head, first, writer.constant(0)}, {s.ofHeads ? 1 : 2, 3});
+    acc = t.fragment(s.rows, width);
+    top = t.fragment(s.rows, 1);
+    sum = t.fragment(s.rows, 1);
+    newTop = t.fragment(s.rows, 1);
+    factor = t.fragment(s.rows, 1);
+    partial = t.fragment(s.rows, 1);
+    score = t.fragment(s.rows, s.keys);
     keyTile = t.shared(s.keys, depth);
     valueTile = t.shared(s.keys, width);
-    maskRows = p.mask && cast<RankedTensorType>(p.mask.getType()).getDimSize(2) != 1 ? s.queries : 1;
+    maskRows = p.mask && cast<RankedTensorType>(p.mask.getType()).getDimSize(rowAxis()) != 1 ? s.rows : 1;
     maskTile = p.mask ? t.shared(maskRows, s.keys) : Value();
     t.fill(acc, 0.0f);
     t.fill(sum, 0.0f);
@@ -179,10 +207,10 @@ private:
       Value zero = writer.constant(0);
       SmallVector<Value> offsets{type.getDimSize(0) == 1 ? zero : batchIndex, type.getDimSize(1) == 1 ? zero : head,
                                  maskRows == 1 && type.getDimSize(2) == 1 ? zero : first, at};
-      t.load(maskTile, mask, offsets, {2, 3});
+      t.load(maskTile, mask, offsets, {rowAxis(), 3});
       inputs.push_back(maskTile);
     }
-    Value limit = p.op.getCausal() ? arith::AddIOp::create(b, loc, first, past).getResult() : Value();
+    Value limit = isCausal() ? arith::AddIOp::create(b, loc, first, past).getResult() : Value();
     t.map(inputs, score, [&](ValueRange e) {
       Value value = mul(e[0], scale);
       if (cap > 0.0f) {
@@ -257,7 +285,12 @@ struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiSchedul
       variants.push_back(*variant);
       return success();
     };
-    if ((!fixed || *fixed == 1) && failed(add(kOneQuery, "_t1", SymbolicDim::eq(queries, 1)))) {
+    // Over latents all heads read the same wide rows: a block takes several.
+    std::optional<int64_t> heads = context.scalars.shape(op.getQ())[1].getConstant();
+    std::optional<int64_t> keyHeads = context.scalars.shape(op.getK())[1].getConstant();
+    bool grouped = p.valuesInKeys && heads && keyHeads && *keyHeads > 0;
+    AttentionSchedule one = oneQuery(grouped ? std::optional(*heads / *keyHeads) : std::nullopt);
+    if ((!fixed || *fixed == 1) && failed(add(one, "_t1", SymbolicDim::eq(queries, 1)))) {
       return failure();
     }
     if ((!fixed || *fixed != 1) && failed(add(kManyQueries, "", SymbolicDim(1)))) {

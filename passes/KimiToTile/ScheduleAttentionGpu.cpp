@@ -45,7 +45,9 @@ private:
     for (Value value : {op.getQ(), op.getK(), op.getV()}) {
       narrow &= !type(value).getElementType().isF32();
     }
-    return {type(op.getK()).getDimSize(3), type(op.getV()).getDimSize(3), narrow ? 2 : 4, /*copyable=*/false};
+    int64_t depth = type(op.getK()).getDimSize(3), width = type(op.getV()).getDimSize(3);
+    bool inKeys = areValuesInKeys(op); // sums of values are as wide as keys then, and what is too much is not stored
+    return {depth, inKeys ? depth : width, narrow ? 2 : 4, /*copyable=*/false, inKeys};
   }
 
   /// Whether boxes of keys and values can be fetched by the copy engine.
@@ -90,7 +92,12 @@ private:
     AttentionShape shape = shapeOf(op);
     int64_t group = heads && keyHeads && *keyHeads > 0 ? std::max<int64_t>(*heads / *keyHeads, 1) : 1;
     AttentionShares shares;
-    AttentionTile oneTile = *chooseAttentionTile(arch, shape, group);
+    std::optional<AttentionTile> ofOne = chooseAttentionTile(arch, shape, group);
+    if (!ofOne || !chooseAttentionTile(arch, shape)) { // values that were in keys were copied
+      op.emitRemark("not scheduled: keys and values do not lie in memory as they have to");
+      return success();
+    }
+    AttentionTile oneTile = *ofOne;
     bool one = !queries || *queries == 1;
     if (one) {
       chooseShares(context, p, oneTile, shares);
