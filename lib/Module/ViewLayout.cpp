@@ -81,7 +81,9 @@ FailureOr<ViewLayout> ViewLayouts::of(Value tensor) {
     ViewLayout layout;
     layout.base = tensor;
     layout.sizes = scalars.shape(tensor);
-    layout.strides = rowMajorStrides(layout.sizes);
+    // What an append gives lies in the buffer of its state, which has room for more rows.
+    auto append = dyn_cast_or_null<CacheAppendOp>(op);
+    layout.strides = append ? ofState(append.getState(), SymbolicDim(1)).strides : rowMajorStrides(layout.sizes);
     return layout;
   }
   if (auto view = dyn_cast<StateViewOp>(op)) {

@@ -48,9 +48,9 @@ Value tensorOfSameExtent(Operation *op, OpResult result, int64_t dim) {
   int64_t last = cast<RankedTensorType>(result.getType()).getRank() - 1;
   return llvm::TypeSwitch<Operation *, Value>(op)
       .Case<LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp>([](auto kimiOp) { return kimiOp.getX(); })
-      .Case<LinearOp, FusedLinearOp>([&](auto kimiOp) { return dim < last ? kimiOp.getX() : Value(); })
+      .Case<LinearOp, FusedLinearOp, HeadLinearOp>([&](auto kimiOp) { return dim < last ? kimiOp.getX() : Value(); })
       .Case<EmbeddingOp>([&](auto kimiOp) { return dim < last ? kimiOp.getIds() : Value(); })
-      .Case<AttentionOp>([&](auto kimiOp) { return dim < last ? kimiOp.getQ() : Value(); })
+      .Case<AttentionOp, MlaOp>([&](auto kimiOp) { return dim < last ? kimiOp.getQ() : Value(); })
       .Case<tensor::CastOp>(
           [](auto cast) { return isa<RankedTensorType>(cast.getSource().getType()) ? cast.getSource() : Value(); })
       .Case<DestinationStyleOpInterface>([&](auto dps) { return dps.getTiedOpOperand(result)->get(); })

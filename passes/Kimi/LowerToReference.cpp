@@ -12,6 +12,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
+#include "passes/Kimi/MlaForms.h"
 #include "passes/Kimi/Passes.h"
 #include "passes/Kimi/Reference.h"
 
@@ -41,9 +42,9 @@ namespace {
 
 struct LowerToReferencePass : kimi::impl::LowerToReferenceBase<LowerToReferencePass> {
   static bool isLowered(Operation *op) {
-    return isa<AttentionOp, DeltaRuleOp, CausalConvOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, LinearOp,
-               FusedLinearOp, EmbeddingOp, GreedyTokenOp, SwigluOp, SituGluOp, KdaGateOp, L2NormOp, GatedRmsNormOp,
-               AttnResOp, AttnResBankOp, AttnResMergeOp, RouterOp, MoeOp, DequantizeOp>(op);
+    return isa<AttentionOp, MlaOp, HeadLinearOp, DeltaRuleOp, CausalConvOp, LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp,
+               LinearOp, FusedLinearOp, EmbeddingOp, GreedyTokenOp, SwigluOp, SituGluOp, KdaGateOp, L2NormOp,
+               GatedRmsNormOp, AttnResOp, AttnResBankOp, AttnResMergeOp, RouterOp, MoeOp, DequantizeOp>(op);
   }
 
   unsigned count() {
@@ -57,12 +58,19 @@ struct LowerToReferencePass : kimi::impl::LowerToReferenceBase<LowerToReferenceP
   void runOnOperation() override {
     if (remarkUnscheduled) {
       getOperation()->walk([](Operation *op) {
-        if (isa<AttentionOp, DeltaRuleOp, FusedLinearOp, MoeOp>(op)) {
+        if (isa<AttentionOp, DeltaRuleOp, FusedLinearOp, HeadLinearOp, MoeOp>(op)) {
           op->emitRemark() << "is computed by the reference lowering: the target has no schedule for it";
         }
       });
     }
     unsigned before = count();
+    SmallVector<MlaOp> latent;
+    getOperation()->walk([&](MlaOp op) { latent.push_back(op); });
+    for (MlaOp op : latent) { // into ops that have patterns of their own
+      OpBuilder b(op);
+      op.getResult().replaceAllUsesWith(expandMla(b, op));
+      op.erase();
+    }
     RewritePatternSet patterns(&getContext());
     populateReferencePatterns(patterns);
     // One walk, no folding: the loops are left as the patterns wrote them.

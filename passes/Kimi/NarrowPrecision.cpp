@@ -120,7 +120,7 @@ private:
     };
     bool passesOn = op->getNumResults() == 1 && isWanted(op->getResult(0));
     llvm::TypeSwitch<Operation *>(op)
-        .Case([&](LinearOp linear) { want(linear.getX()); })
+        .Case<LinearOp, HeadLinearOp>([&](auto linear) { want(linear.getX()); })
         .Case([&](FusedLinearOp linear) {
           want(linear.getX());
           llvm::for_each(linear.getExtras(), want);
@@ -225,7 +225,7 @@ private:
   void rewrite(Operation *op) {
     auto narrowOperand = [&](OpOperand &operand) { operand.set(asNarrow(operand.get(), op)); };
     llvm::TypeSwitch<Operation *>(op)
-        .Case([&](LinearOp linear) {
+        .Case<LinearOp, HeadLinearOp>([&](auto linear) {
           narrowOperand(linear.getXMutable());
           narrowOperand(linear.getWMutable());
           roundIfWanted(linear.getResult());

@@ -51,6 +51,87 @@ def DeriveDecode : Pass<"kimi-derive-decode", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kimi::KimiDialect", "::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def RaiseMla : Pass<"kimi-raise-mla", "::mlir::ModuleOp"> {
+  let summary = "attention over keys and values that are made from latents as kimi.mla";
+  let description = [{
+    Keys and values that are projections of one latent row a token, the keys perhaps beside a part that all heads share,
+    are followed back through reshapes, slices, concats and broadcasts; the attention becomes one `kimi.mla` of the latent,
+    the shared part and the matrix kv_b. The latents are then what a sequence keeps (see --kimi-derive-decode), and
+    --kimi-absorb-mla may absorb kv_b. Columns of kv_b that do not lie as [keys | values] a head (two matrices, all keys
+    before all values) are put so once, when weights are loaded; a quantised kv_b is one that is expanded then.
+
+    Any projection that serves keys and values has this form. It is taken as one of latents where rows get narrower: with a
+    shared part, where a latent row is narrower than the rows of all heads; without one, where it has at most a quarter of
+    what is made from it. Everything else (a plain, a grouped attention) is left alone.
+
+    A remark says why latent attention stays expanded: where a cache of expanded keys and values is an input of the graph,
+    whose interface cannot change; where kv_b is computed at run time, has a bias or changes the element type; where the
+    expanded rows are used by something else as well.
+
+    Before:
+    ```mlir
+    %kv = kimi.linear %c, %kv_b : tensor<?x?x64xf32>, tensor<64x384xf32> -> tensor<?x?x384xf32>
+    %h = tensor.expand_shape %kv [[0], [1], [2, 3]] ..  // [B, T, 6, 64]
+    %k = tensor.concat dim(3) %h[.., 0:32], %r broadcast to heads, then transposed
+    %o = kimi.attention %q, %k, %v causal scale 0.14 : tensor<?x6x?x48xf32>, ..
+    ```
+    After:
+    ```mlir
+    %o = kimi.mla %q, %c, %kv_b shared %r : tensor<?x?x16xf32> causal scale 0.14 : tensor<?x6x?x48xf32>, ..
+    ```
+
+    Numeric effect: exact.
+  }];
+  let statistics = [Statistic<"numRaised", "num-raised", "attentions over latents found">];
+  let dependentDialects = ["::kimi::KimiDialect", "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def AbsorbMla : Pass<"kimi-absorb-mla", "::mlir::ModuleOp"> {
+  let summary = "latent attention with kv_b absorbed into queries and results, or expanded";
+  let description = [{
+    With W_UK[h]: [N, R] and W_UV[h]: [R, V] the two halves of kv_b of head h, the score of a query q = [q_n ; q_p] and a
+    latent row [c ; r], and the result, are (DeepSeek-V2, arXiv 2405.04434, section 2.1.2: W_UK goes into W_UQ, W_UV into
+    W_O)
+
+      q_n . k_h + q_p . r = q_n . (W_UK[h] c) + q_p . r = (q_n W_UK[h]) . c + q_p . r
+      sum_j p_j v_hj      = sum_j p_j (c_j W_UV[h])     = (sum_j p_j c_j) W_UV[h]
+
+    so the rows [c ; r] can be read as they are held: one key head of R+P channels, whose first R are its values, for all H
+    query heads; then two products a head (`kimi.head_linear`). In multiplications a head, for T queries over S rows:
+
+      expanded  S R (N+V) + T S (N+P+V)        absorbed  T R (N+V) + T S (2R+P)
+
+    The smaller is taken. Where S is not known the factors of S decide: for K3 (R 512, N 128, P 64, V 128) up to 170 queries
+    are absorbed. Where T is not known (prefill, whole sequences) it is expanded: keys and values are made of the rows that
+    the cache holds. Either way the state is the cache of latents. A remark says what was chosen. The half of kv_b that is
+    read across its rows is transposed once, when weights are loaded.
+
+    Before:
+    ```mlir
+    %o = kimi.mla %q, %c, %kv_b shared %r : tensor<?x?x16xf32> causal scale 0.14
+       : tensor<?x6x1x48xf32>, tensor<?x?x64xf32>, tensor<64x384xf32> -> tensor<?x6x1x32xf32>
+    ```
+    After, where %c and %r are slices of one %rows:
+    ```mlir
+    %n = tensor.extract_slice %q[0, 0, 0, 0] [%b, 6, 1, 32] [1, 1, 1, 1] : ..
+    %l = kimi.head_linear %n, %uk : tensor<?x6x1x32xf32>, tensor<6x32x64xf32> -> tensor<?x6x1x64xf32>
+    %a = tensor.concat dim(3) %l, %p : ..
+    %k = tensor.expand_shape %rows [[0], [1, 2], [3]] .. : tensor<?x?x80xf32> into tensor<?x1x?x80xf32>
+    %v = tensor.extract_slice %k[0, 0, 0, 0] [%b, 1, %s, 64] [1, 1, 1, 1] : ..
+    %m = kimi.attention %a, %k, %v causal scale 0.14 : .. -> tensor<?x6x1x64xf32>
+    %o = kimi.head_linear %m, %uv : tensor<?x6x1x64xf32>, tensor<6x64x32xf32> -> tensor<?x6x1x32xf32>
+    ```
+
+    Numeric effect: absorbed, products are associated another way, and what is rounded to a narrow type is latents and
+    absorbed queries instead of keys and values; expanded, exact.
+  }];
+  let options = [Option<"form", "form", "std::string", "\"auto\"", "auto (the form that does less), absorbed or expanded">];
+  let statistics = [Statistic<"numAbsorbed", "num-absorbed", "latent attentions with kv_b absorbed">,
+                    Statistic<"numExpanded", "num-expanded", "latent attentions with keys and values expanded">];
+  let dependentDialects = ["::kimi::KimiDialect", "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ChunkDeltaRule : Pass<"kimi-chunk-delta-rule"> {
   let summary = "kimi.delta_rule as matrix products over chunks of tokens (WY form)";
   let description = [{

@@ -98,7 +98,7 @@ public:
             .Case([&](tensor::CollapseShapeOp collapse) { return sinkCollapse(box, collapse, type); })
             .Case([&](linalg::TransposeOp transpose) { return sinkTranspose(box, transpose); })
             .Case([&](linalg::GenericOp generic) { return sinkGeneric(box, generic, type); })
-            .Case([&](AttentionOp attention) { return sinkAttention(box, attention, type); })
+            .Case<AttentionOp, MlaOp>([&](auto attention) { return sinkAttention(box, attention, type); })
             .Default([](Operation *) { return Value(); });
     return !value || value.getType() == type ? value : tensor::CastOp::create(b, loc, type, value).getResult();
   }
@@ -221,7 +221,8 @@ private:
   }
 
   /// Some queries of an attention: of a causal one the last ones, which its definition aligns with the last keys.
-  Value sinkAttention(const Box &box, AttentionOp attention, RankedTensorType type) {
+  template <typename Op>
+  Value sinkAttention(const Box &box, Op attention, RankedTensorType type) {
     if (box.partial[0] || box.partial[1] || box.partial[3]) {
       return {};
     }
@@ -238,7 +239,7 @@ private:
       mask = slice(mask, rows);
     }
     Value q = slice(attention.getQ(), queries);
-    auto fresh = cast<AttentionOp>(b.clone(*attention));
+    auto fresh = cast<Op>(b.clone(*attention));
     fresh.getQMutable().assign(q);
     if (mask) {
       fresh.getMaskMutable().assign(mask);

@@ -20,11 +20,18 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
        "onnx-raise-moe,onnx-raise-attention,onnx-raise-linear)"},
       {"convert", "onnx-to-kimi,canonicalize,cse"},
   };
+  if (options.mla != "none") {
+    phases.push_back({"mla", "kimi-raise-mla,canonicalize,cse"});
+  }
   if (options.deriveDecode) {
     phases.push_back({"state", "kimi-derive-decode,canonicalize,cse"});
     if (options.nextToken) {
       phases.push_back({"token", "kimi-add-next-token,kimi-sink-slices,canonicalize,cse"});
     }
+  }
+  if (options.mla != "none") { // the reference makes keys and values: the form that the absorbed one is compared with
+    std::string form = options.reference ? "expanded" : options.mla;
+    phases.push_back({"absorb", "kimi-absorb-mla{form=" + form + "},canonicalize,cse"});
   }
   if (options.deltaChunk > 0) {
     phases.push_back(

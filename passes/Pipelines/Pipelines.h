@@ -22,6 +22,9 @@ struct PipelineOptions {
   bool deriveDecode = true;
   /// Give those entries the greedy token as an output, and make `prefill_last`.
   bool nextToken = true;
+  /// How latent attention is computed: auto, absorbed or expanded (see --kimi-absorb-mla); none: it is not looked for,
+  /// so that states are expanded keys and values.
+  std::string mla = "auto";
   /// Tokens of a chunk of the delta rule's chunkwise form (16, 32, 64); 0: token by token.
   int64_t deltaChunk = 0;
   /// What weights and activations are held in: f32, tf32, bf16 or fp16 (see --kimi-narrow-precision).

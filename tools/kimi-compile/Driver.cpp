@@ -115,6 +115,7 @@ static std::string hashSource(const CompileOptions &options) {
   hash.update(options.reference ? "reference" : "kernels");
   hash.update("delta-chunk " + std::to_string(options.deltaChunk));
   hash.update(options.precision);
+  hash.update("mla " + options.mla);
   for (const auto &[name, file] : options.constants) {
     hash.update(name);
     if (auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/false, /*RequiresNullTerminator=*/false)) {
@@ -261,6 +262,7 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   pipeline.reference = options.reference;
   pipeline.deltaChunk = options.deltaChunk;
   pipeline.precision = options.precision;
+  pipeline.mla = options.mla;
   if (!options.gpuSchedules.empty()) {
     pipeline.gpuSchedules = options.gpuSchedules;
   }

@@ -39,6 +39,8 @@ struct CompileOptions {
   /// Compute capability (times ten: "80", "90a") of the GPU whose schedules are taken, whatever the target; empty: the
   /// target's own.
   std::string gpuSchedules;
+  /// How latent attention is computed: "auto", "absorbed", "expanded" or "none".
+  std::string mla = "auto";
   /// Plain fp32 loops instead of fusion and schedules.
   bool reference = false;
   int deltaChunk = 0; // tokens of a chunk of the delta rule; 0: token by token

@@ -95,6 +95,11 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   static cl::opt<int> deltaChunk(
       "delta-chunk", cl::desc("Tokens of a chunk of the delta rule's chunkwise form: 16, 32 or 64 (0: token by token)"),
       cl::init(0), cl::cat(category));
+  static cl::opt<std::string> mla(
+      "mla",
+      cl::desc("How latent attention is computed: auto (what does less), absorbed, expanded, or none: its states are "
+               "expanded keys and values (default: auto)"),
+      cl::value_desc("form"), cl::init("auto"), cl::cat(category));
   static cl::opt<bool> reference(
       "reference", cl::desc("Plain fp32 loops, no fusion and no schedules: slow and obvious"), cl::cat(category));
   static cl::opt<bool> noDecode("no-derive-decode", cl::desc("Only the graph's own entry, no prefill and decode"),
@@ -189,6 +194,11 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   options.deltaChunk = deltaChunk;
   if (deltaChunk != 0 && deltaChunk != 16 && deltaChunk != 32 && deltaChunk != 64) {
     llvm::errs() << "kimi-compile: error: --delta-chunk is " << deltaChunk << "; expected 0, 16, 32 or 64\n";
+    return std::nullopt;
+  }
+  options.mla = mla;
+  if (mla != "auto" && mla != "absorbed" && mla != "expanded" && mla != "none") {
+    llvm::errs() << "kimi-compile: error: --mla is '" << mla << "'; expected auto, absorbed, expanded or none\n";
     return std::nullopt;
   }
   options.reference = reference;
