@@ -53,7 +53,7 @@ def Kimi_AttentionOp : Kimi_Op<"attention", [Pure,
 }
 
 def Kimi_MlaOp : Kimi_Op<"mla", [Pure, AttrSizedOperandSegments,
-    DeclareOpInterfaceMethods<MixerOpInterface>,
+    DeclareOpInterfaceMethods<MixerOpInterface, ["getStateOperand"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let summary = "multi-head latent attention";
   let description = [{

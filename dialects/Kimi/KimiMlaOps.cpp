@@ -28,8 +28,8 @@ LogicalResult MlaOp::verify() {
   RankedTensorType q = tensorType(getQ()), latent = tensorType(getLatent()), w = tensorType(getKvB()),
                    result = tensorType(getResult());
   if (!isFloatsOfRank(getQ(), 4) || !isFloatsOfRank(getResult(), 4)) {
-    return emitOpError("[ML1] has q of type ")
-           << q << " and a result of type " << result << "; expected tensors [batch, heads, tokens, channels] of floats";
+    return emitOpError("[ML1] has q of type ") << q << " and a result of type " << result
+                                               << "; expected tensors [batch, heads, tokens, channels] of floats";
   }
   if (!isFloatsOfRank(getLatent(), 3) || (getShared() && !isFloatsOfRank(getShared(), 3))) {
     return emitOpError("[ML1] has latents of type ")
@@ -109,6 +109,9 @@ int64_t MlaOp::getTimeAxis(unsigned index) {
 
 int64_t MlaOp::getResultTimeAxis() { return 2; }
 
+/// Of a graph that carries its latents itself: the shared part comes from the same rows.
+OpOperand *MlaOp::getStateOperand(unsigned) { return &getLatentMutable(); }
+
 std::string MlaOp::getStepwiseObstacle() {
   if (!getCausal()) {
     return "attention is not causal: earlier tokens read later ones";
@@ -134,7 +137,8 @@ FailureOr<Value> MlaOp::buildStep(OpBuilder &b, ValueRange states, Value past) {
     rows = tensor::ConcatOp::create(b, loc, 2, ValueRange{getLatent(), getShared()});
   }
   auto type = tensorType(rows);
-  auto all = RankedTensorType::get({type.getDimSize(0), ShapedType::kDynamic, type.getDimSize(2)}, type.getElementType());
+  auto all =
+      RankedTensorType::get({type.getDimSize(0), ShapedType::kDynamic, type.getDimSize(2)}, type.getElementType());
   Value whole = CacheAppendOp::create(b, loc, all, states[0], rows, past);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, whole), steps(3, b.getIndexAttr(1));
   auto channels = [&](int64_t first, int64_t count) -> Value {

@@ -74,7 +74,8 @@ struct AbsorbMlaPass : kimi::impl::AbsorbMlaBase<AbsorbMlaPass> {
   void rewrite(MlaOp op, HostScalars &scalars) {
     OpBuilder b(op);
     MlaOp::Extents e = op.getExtents();
-    Choice choice = choose(e, scalars.shape(op.getQ())[2].getConstant(), scalars.shape(op.getLatent())[1].getConstant());
+    Choice choice =
+        choose(e, scalars.shape(op.getQ())[2].getConstant(), scalars.shape(op.getLatent())[1].getConstant());
     if (form != "auto") {
       choice = {form == "absorbed", "asked for"};
     }

@@ -25,8 +25,8 @@ struct HeadChannels {
   bool shared = false;
 };
 
-/// Follows channels through what moves elements and does not change them: casts of extents, transposes, reshapes, slices
-/// of channels, concats of channels, broadcasts over heads.
+/// Follows channels through what moves elements and does not change them: casts of extents, transposes, reshapes,
+/// slices of channels, concats of channels, broadcasts over heads.
 class ChannelTracer {
 public:
   explicit ChannelTracer(HostScalars &scalars) : scalars(scalars) {}

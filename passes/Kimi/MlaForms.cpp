@@ -71,8 +71,8 @@ public:
   Location loc;
 };
 
-/// The key half [H, N, R] and the value half [H, R, V] of kv_b. Both are to be read along their last axis: the half that
-/// lies the other way is copied, once, when weights are loaded.
+/// The key half [H, N, R] and the value half [H, R, V] of kv_b. Both are to be read along their last axis: the half
+/// that lies the other way is copied, once, when weights are loaded.
 std::pair<Value, Value> halvesOf(Views &views, MlaOp op) {
   MlaOp::Extents e = op.getExtents();
   Value w = op.getKvB();
@@ -97,7 +97,8 @@ std::pair<Value, Value> halvesOf(Views &views, MlaOp op) {
     return {views.slice(all, 1, 0, e.own), copy(views.slice(all, 1, e.own, e.values), {0, 2, 1})};
   }
   Value all = views.split(w, 1, {e.heads, e.own + e.values}); // [R, H, N+V]
-  return {copy(views.slice(all, 2, 0, e.own), {1, 2, 0}), views.transpose(views.slice(all, 2, e.own, e.values), {1, 0, 2})};
+  return {copy(views.slice(all, 2, 0, e.own), {1, 2, 0}),
+          views.transpose(views.slice(all, 2, e.own, e.values), {1, 0, 2})};
 }
 
 /// The tensor [B, S, R+P] of which the latents and the shared part are the two slices; null where they are none.
@@ -158,8 +159,7 @@ Value kimi::absorbMla(OpBuilder &b, MlaOp op, HostScalars &scalars) {
   Value queries = HeadLinearOp::create(b, loc, heads(e.rank), views.slice(op.getQ(), 3, 0, e.own), keyHalf);
   Value rows = op.getLatent();
   if (op.getShared()) {
-    queries =
-        tensor::ConcatOp::create(b, loc, 3, ValueRange{queries, views.slice(op.getQ(), 3, e.own, e.shared)});
+    queries = tensor::ConcatOp::create(b, loc, 3, ValueRange{queries, views.slice(op.getQ(), 3, e.own, e.shared)});
     rows = wholeRows(op, scalars);
     if (!rows) {
       rows = tensor::ConcatOp::create(b, loc, 2, ValueRange{op.getLatent(), op.getShared()});

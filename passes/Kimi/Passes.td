@@ -103,8 +103,9 @@ def AbsorbMla : Pass<"kimi-absorb-mla", "::mlir::ModuleOp"> {
 
     The smaller is taken. Where S is not known the factors of S decide: for K3 (R 512, N 128, P 64, V 128) up to 170 queries
     are absorbed. Where T is not known (prefill, whole sequences) it is expanded: keys and values are made of the rows that
-    the cache holds. Either way the state is the cache of latents. A remark says what was chosen. The half of kv_b that is
-    read across its rows is transposed once, when weights are loaded.
+    the cache holds, those of earlier chunks of a prompt included, so that chunks should be long; they are of one layer at
+    a time. Either way the state is the cache of latents. A remark says what was chosen. The half of kv_b that is read
+    across its rows is transposed once, when weights are loaded.
 
     Before:
     ```mlir

@@ -200,8 +200,7 @@ bool MlaRaiser::raise(AttentionOp op) {
     return refuse(op, "its expanded keys or values are used by '" + user->getName().getStringRef() + "' as well");
   }
   Value latent = latents->ofKeys.getX();
-  if (latents->shared &&
-      tensorOf(latents->shared->tensor).getElementType() != tensorOf(latent).getElementType()) {
+  if (latents->shared && tensorOf(latents->shared->tensor).getElementType() != tensorOf(latent).getElementType()) {
     return refuse(op, "the shared part of its keys has another element type than its latents");
   }
   OpBuilder b(op);
@@ -290,7 +289,8 @@ Value MlaRaiser::columns(OpBuilder &b, LinearOp linear, const HeadChannels &rows
     SmallVector<OpFoldResult> steps(2, b.getIndexAttr(1));
     Value piece = tensor::ExtractSliceOp::create(b, loc, w, offsets, sizes, steps);
     auto type = RankedTensorType::get({rank, 1, rows.count}, tensorOf(w).getElementType());
-    pieces.push_back(tensor::ExpandShapeOp::create(b, loc, type, piece, SmallVector<ReassociationIndices>{{0}, {1, 2}}));
+    pieces.push_back(
+        tensor::ExpandShapeOp::create(b, loc, type, piece, SmallVector<ReassociationIndices>{{0}, {1, 2}}));
   }
   return pieces.size() == 1 ? pieces.front() : tensor::ConcatOp::create(b, loc, 1, pieces).getResult();
 }

@@ -71,7 +71,7 @@ def test_stored_outputs(family, name, form, layers, tmp_path):  # noqa: F811
     run(tool("kimi-compile"), folder / "model.onnx", "-o", tmp_path / "m.kmod", f"--mla={form}", "-v")
     text = run(tool("kimi-compile"), folder / "model.onnx", "--emit=kimi", f"--mla={form}").stdout
     assert ("kimi.head_linear" in text) == layers
-    run(tool("kimi-run"), "--onnx-test", folder, "--module", tmp_path / "m.kmod", "--rtol", 1e-3, "--atol", 1e-3)
+    run(tool("kimi-run"), "--onnx-test", folder, "--module", tmp_path / "m.kmod", "--weights", folder, "--rtol", 1e-3, "--atol", 1e-3)
 
 
 @pytest.fixture(scope="module")
