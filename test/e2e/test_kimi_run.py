@@ -100,7 +100,7 @@ def test_memory_of_the_mini(mini, cache):
     """What a sequence keeps: as much after any number of tokens for the delta rule and its convolutions, some a token for attention."""
     c = config.load(MINI / "config.json")
     kda = (c.layers - len(c.mla_layers)) * (c.kda_heads * c.kda_dim ** 2 + 3 * c.kda_width * (c.conv - 1)) * 4
-    attention = len(c.mla_layers) * c.heads * (c.nope + c.rope + c.v_dim) * 4
+    attention = len(c.mla_layers) * (c.kv_lora + c.rope) * 4  # latents, not keys and values of every head
     told = run(tool("kimi-run"), mini, "--memory", "--cache", cache).stdout
     assert int(re.search(r"state, fixed +(\d+) bytes a sequence", told)[1]) == kda
     assert int(re.search(r"state, growing +(\d+) bytes a token of a sequence", told)[1]) == attention
