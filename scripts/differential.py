@@ -37,10 +37,11 @@ import elementwise  # noqa: E402
 import movement  # noqa: E402
 import oracle  # noqa: E402
 import products  # noqa: E402
+import quantized  # noqa: E402
 from builder import Builder  # noqa: E402
 from shrink import shrink  # noqa: E402
 
-FAMILIES = (elementwise.TEMPLATES, 3), (movement.TEMPLATES, 3), (products.TEMPLATES, 2), (composites.TEMPLATES, 4)
+FAMILIES = (elementwise.TEMPLATES, 3), (movement.TEMPLATES, 3), (products.TEMPLATES, 2), (composites.TEMPLATES, 4), (quantized.TEMPLATES, 1)
 
 
 def generate(seed):
