@@ -29,13 +29,13 @@ class Memory(ctypes.Structure):
 def library(folder):
     """The runtime as a shared library in `folder`, linked by the compiler of this machine."""
     compiler = shutil.which("c++") or shutil.which("clang++-22") or shutil.which("g++")
-    archives = [BUILD / "runtime" / "libKimiRuntime.a", *sorted((BUILD / "runtime").glob("format/*.a"))]
+    archives = [BUILD / "runtime" / "libKimiRuntime.a", *(BUILD / "runtime" / part / f"libKimi{part.title()}.a" for part in ("files", "format"))]
     if not compiler or not archives[0].exists():
         pytest.skip("there is no compiler, or no build tree, to link the runtime with")
     path = folder / "libkimi-test.so"
     if not path.exists():
-        subprocess.run([compiler, "-shared", "-o", path, "-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive", "-lz", "-lpthread", "-ldl",
-                        "-lm"], check=True)
+        subprocess.run([compiler, "-shared", "-Wl,-z,defs", "-o", path, "-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive", "-lz", "-lpthread",
+                        "-ldl", "-lm"], check=True)
     lib = ctypes.CDLL(str(path))
     lib.kimi_last_error.restype = ctypes.c_char_p
     lib.kimi_session_length.restype = ctypes.c_int64

@@ -88,6 +88,6 @@ def test_tokens_are_dropped_with_a_small_snapshot(mini):
         assert np.abs(got - want).max() <= 1e-4 * np.abs(want).max()
         session.truncate(12, small)  # again, from there
         session.reset()
-        session.run("prefill", np.concatenate([wrong, right], 1))
+        session.run("prefill", np.concatenate([wrong, right, wrong], 1))
         assert "may begin with other tokens" in session.refusal(12, small)
         session.lib.kimi_snapshot_free(small)
