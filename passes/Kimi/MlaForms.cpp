@@ -101,8 +101,8 @@ std::pair<Value, Value> halvesOf(Views &views, MlaOp op) {
           views.transpose(views.slice(all, 2, e.own, e.values), {1, 0, 2})};
 }
 
-/// The tensor [B, S, R+P] of which the latents and the shared part are the two slices; null where they are none.
-Value wholeRows(MlaOp op, HostScalars &scalars) {
+/// The rows [B, S, R+P] of which the latents and the shared part are slices beside each other; null where they are not.
+Value wholeRows(Views &views, MlaOp op, HostScalars &scalars) {
   MlaOp::Extents e = op.getExtents();
   auto latent = op.getLatent().getDefiningOp<tensor::ExtractSliceOp>();
   auto shared = op.getShared().getDefiningOp<tensor::ExtractSliceOp>();
@@ -110,18 +110,23 @@ Value wholeRows(MlaOp op, HostScalars &scalars) {
       latent.getSourceType().getDimSize(2) != e.rank + e.shared) {
     return {};
   }
-  SmallVector<SymbolicDim> extents = scalars.shape(latent.getSource());
+  SmallVector<OpFoldResult> sizes = latent.getMixedSizes(), others = shared.getMixedSizes();
   for (auto [slice, first] : {std::pair(latent, int64_t(0)), {shared, e.rank}}) {
-    SmallVector<OpFoldResult> offsets = slice.getMixedOffsets(), sizes = slice.getMixedSizes();
     for (int64_t axis = 0; axis < 3; ++axis) {
       if (!isConstantIntValue(slice.getMixedStrides()[axis], 1) ||
-          !isConstantIntValue(offsets[axis], axis == 2 ? first : 0) ||
-          (axis < 2 && scalars.of(sizes[axis]) != extents[axis])) {
+          !isConstantIntValue(slice.getMixedOffsets()[axis], axis == 2 ? first : 0) ||
+          (axis < 2 && scalars.of(sizes[axis]) != scalars.of(others[axis]))) {
         return {};
       }
     }
   }
-  return latent.getSource();
+  SmallVector<SymbolicDim> extents = scalars.shape(latent.getSource());
+  if (scalars.of(sizes[0]) == extents[0] && scalars.of(sizes[1]) == extents[1]) {
+    return latent.getSource();
+  }
+  sizes[2] = views.b.getIndexAttr(e.rank + e.shared);
+  SmallVector<OpFoldResult> offsets(3, views.b.getIndexAttr(0)), steps(3, views.b.getIndexAttr(1));
+  return tensor::ExtractSliceOp::create(views.b, views.loc, latent.getSource(), offsets, sizes, steps);
 }
 
 } // namespace
@@ -160,7 +165,7 @@ Value kimi::absorbMla(OpBuilder &b, MlaOp op, HostScalars &scalars) {
   Value rows = op.getLatent();
   if (op.getShared()) {
     queries = tensor::ConcatOp::create(b, loc, 3, ValueRange{queries, views.slice(op.getQ(), 3, e.own, e.shared)});
-    rows = wholeRows(op, scalars);
+    rows = wholeRows(views, op, scalars);
     if (!rows) {
       rows = tensor::ConcatOp::create(b, loc, 2, ValueRange{op.getLatent(), op.getShared()});
     }

@@ -104,16 +104,17 @@ std::optional<Latents> MlaRaiser::match(AttentionOp op, Value keys, Value values
       found.sharedFirst = index == 1;
       continue;
     }
-    tracer.trace(part, /*toShared=*/heads != 1);
-    bool standsAlone = heads == 1 ? part.stride == 0 : part.shared;
-    if (found.shared || !standsAlone) {
+    if (heads != 1) { // one head needs no broadcast
+      tracer.trace(part, /*toShared=*/true);
+    }
+    if (found.shared || (heads != 1 && !part.shared)) {
       return std::nullopt;
     }
     // Where a row a token, [B, S, ..], is behind it, that one.
     auto isRow = [](const HeadChannels &rows) {
       return tensorOf(rows.tensor).getRank() == 3 && rows.batch == 0 && rows.tokens == 1;
     };
-    for (HeadChannels next = part; !isRow(next) && tracer.step(next) && next.stride == 0;) {
+    for (HeadChannels next = part; !isRow(next) && tracer.step(next) && (heads == 1 || next.stride == 0);) {
       part = isRow(next) ? next : part;
     }
     found.shared = part;

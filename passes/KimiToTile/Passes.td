@@ -119,6 +119,28 @@ def KimiScheduleAttention : Pass<"kimi-schedule-attention", "mlir::ModuleOp"> {
                            "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
 }
 
+def KimiScheduleHeadLinear : Pass<"kimi-schedule-head-linear", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.head_linear";
+  let description = [{
+    A block of the grid computes up to 16 rows of a head by some columns, all channels at once. Columns divide the width, so
+    that matrices are read where they lie (a view of a weight). x, w and the result are f32, bf16 or f16 each; a block works
+    in fp32 and the store rounds.
+
+    Left to the reference lowering, with a remark: other element types, matrices of unknown extents, more than 4096
+    channels.
+
+    Before: `%y = kimi.head_linear %x, %w : tensor<?x96x1x128xf32>, tensor<96x128x512xf32> -> tensor<?x96x1x512xf32>`
+
+    After: `%y = kimi.dispatch [@head_linear_128x512] grid(%c4, %c1, %bh) ins(%x, %w : ..) dims(%b) -> tensor<?x96x1x512xf32>`
+
+    Numeric effect: reassociates sums over channels.
+  }];
+  let statistics = [Statistic<"numScheduled", "scheduled", "head_linear ops that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::linalg::LinalgDialect"];
+}
+
 def KimiScheduleLinearGpu : Pass<"kimi-schedule-linear-gpu", "mlir::ModuleOp"> {
   let summary = "make tile kernels of kimi.fused_linear for a GPU";
   let description = [{

@@ -64,7 +64,8 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
                 arch + ",kimi-schedule-greedy-token,";
   } else if (!options.cuda) {
     schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
-                "},kimi-schedule-attention,kimi-schedule-delta-rule,kimi-schedule-attn-res,kimi-schedule-greedy-token,";
+                "},kimi-schedule-head-linear,kimi-schedule-attention,kimi-schedule-delta-rule,kimi-schedule-attn-res,"
+                "kimi-schedule-greedy-token,";
   }
   if (!options.reference) {
     phases.push_back({"schedule", schedules + lower + ",canonicalize,cse"});

@@ -154,6 +154,32 @@ def test_attention(kind, precision, arch, tmp_path):
     g.check(tmp_path, precision, arch)
 
 
+# Heads, tokens, latents, rank and shared channels: the widths of K3, few heads to a block, more than a block, shares of keys.
+LATENT = [(3, 1, 40, 512, 64), (17, 1, 1300, 512, 64), (2, 5, 33, 512, 64), (2, 70, 70, 512, 64), (6, 1, 9, 64, 16),
+          (6, 40, 40, 24, 8), (1, 1, 7, 32, 0)]
+
+
+@pytest.mark.parametrize("precision,arch", ROADS)
+@pytest.mark.parametrize("kind", ["causal", "float"])
+def test_latent_attention(kind, precision, arch, tmp_path):
+    """Values that are the first channels of their keys: one tile holds both."""
+    g = Graph()
+    g.weights += [numpy_helper.from_array(np.array([value], np.int64), name) for name, value in (("zero", 0), ("axis", 3))]
+    for index, (heads, tokens, latents, rank, shared) in enumerate(LATENT):
+        g.weights.append(numpy_helper.from_array(np.array([rank], np.int64), f"rank{index}"))
+        q, key = g.random(2, heads, tokens, rank + shared), g.random(2, 1, latents, rank + shared)
+        if precision == "bf16":  # as a narrow cache has them: inputs that are rounded would be two tensors
+            q, key = (g.node("Cast", [x], to=TensorProto.BFLOAT16) for x in (q, key))
+        names = [q, key, g.node("Slice", [key, "zero", f"rank{index}", "axis"])]
+        if kind == "float":
+            names.append(g.input(g.rng.random((2, heads, tokens, latents)) < 0.7))
+        o = g.node("Attention", names, is_causal=int(kind == "causal" and tokens == latents))
+        g.output(g.node("Cast", [o], to=TensorProto.FLOAT), 2, heads, tokens, rank)
+    g.check(tmp_path, precision, arch)
+    plan = run(tool("kimi-compile"), tmp_path / "graph.onnx", "--precision", precision, f"--gpu-schedules={arch}", "--emit=plan").stdout
+    assert "attention_d576_v512" in plan
+
+
 def language_model(path, vocabulary=1024, heads=4, key_heads=2, channels=32, twins=False):
     """One layer of grouped causal attention between an embedding and logits, random weights. With `twins`, the logits of
     the second half of the tokens are those of the first."""

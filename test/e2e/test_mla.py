@@ -7,9 +7,11 @@ import numpy as np
 import onnxruntime
 import pytest
 from conftest import run, tool
-from kimi_models import MINI, export
+from kimi_models import MINI, export, shrunk
 from kimi_session import Session, library
 from test_k3_family import family  # noqa: F401 (a fixture)
+
+from kimi import presets
 
 GOLDEN = json.loads((MINI / "golden.json").read_text())["prompts"]
 # Exporter, configuration, latent layers, rank and shared channels.
@@ -145,3 +147,34 @@ def test_full_size(tmp_path):
     absorbed = r"kimi\.attention .*tensor<\?x96x1x576xbf16>, tensor<\?x1x\?x576xbf16>, tensor<\?x1x\?x512xbf16>"
     assert len(re.findall(absorbed, decode)) == 24
     assert "its keys and values would be 30720" in done.stderr
+
+
+@pytest.mark.parametrize("heads", [1, 2, 11])
+@pytest.mark.parametrize("precision,flags", [("f32", []), ("f32", ["--gpu-schedules=80"]), ("bf16", []), ("bf16", ["--gpu-schedules=90a"])],
+                         ids=["f32", "f32-gpu-schedules", "bf16", "bf16-gpu-schedules"])
+def test_one_layer(heads, precision, flags, runtime, tmp_path):
+    """One layer of odd widths without a router, so that bf16 can be judged by its logits; more keys than a block looks at in a
+    step."""
+    settings = shrunk(presets.K3_TINY, num_hidden_layers=1, num_attention_heads=heads, num_key_value_heads=heads)
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    model = export("k3", tmp_path / "model", "--config", tmp_path / "config.json", "--cache", "none")
+    text = run(tool("kimi-compile"), model, "--emit=kimi").stdout
+    assert entries(text)["decode"].count("kimi.head_linear") == 2
+    run(tool("kimi-compile"), model, "-o", tmp_path / "m.kmod", "--precision", precision, *flags)
+    ids = np.random.default_rng(heads).integers(0, 97, (3, 150))
+    want = onnxruntime.InferenceSession(str(model)).run(["logits"], {"input_ids": ids})[0]
+
+    def check(got, want):
+        if precision == "f32":
+            assert_near(got, want)
+        else:
+            assert np.isfinite(got).all() and np.linalg.norm(got - want) <= 1e-2 * np.linalg.norm(want)
+
+    with Session(runtime, tmp_path / "m.kmod", model.parent, batch=3) as session:
+        got = [session.run("prefill", ids[:, :131])]
+        got += [session.run("decode", ids[:, t:t + 1]) for t in range(131, 150)]
+        check(np.concatenate(got, 1), want)
+        session.reset()
+        check(session.run("main", ids), want)
+        session.reset()
+        check(session.run("prefill_last", ids), want[:, -1:])

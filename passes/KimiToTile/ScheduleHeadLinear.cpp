@@ -1,0 +1,119 @@
+//===- ScheduleHeadLinear.cpp - tile kernels of kimi.head_linear
+//
+// Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/KimiToTile/HostViews.h"
+#include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/TileBuilder.h"
+
+namespace kimi {
+#define GEN_PASS_DEF_KIMISCHEDULEHEADLINEAR
+#include "passes/KimiToTile/Passes.h.inc"
+} // namespace kimi
+
+using namespace mlir;
+using namespace kimi;
+
+namespace {
+constexpr int64_t kManyRows = 16, kMostColumns = 128, kMostChannels = 4096;
+
+RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// The columns of a block: the largest part of `all` that divides it, so that every block reads its columns in place.
+int64_t columnsOf(int64_t all) {
+  int64_t columns = std::min(all, kMostColumns);
+  while (all % columns != 0) {
+    --columns;
+  }
+  return columns;
+}
+
+struct KimiScheduleHeadLinear : kimi::impl::KimiScheduleHeadLinearBase<KimiScheduleHeadLinear> {
+  void runOnOperation() override {
+    auto one = [&](HostContext &context, HeadLinearOp op) { return schedule(context, op); };
+    if (failed(scheduleEach<HeadLinearOp>(
+            getOperation(), [&](HeadLinearOp op) { return whyNot(op); }, one, numScheduled))) {
+      signalPassFailure();
+    }
+  }
+
+  static std::string whyNot(HeadLinearOp op) {
+    RankedTensorType w = tensorOf(op.getW());
+    for (Value value : {op.getX(), op.getW(), op.getResult()}) {
+      Type element = tensorOf(value).getElementType();
+      if (!element.isF32() && !element.isBF16() && !element.isF16()) {
+        return "there is no kernel for tensors that are not f32, bf16 or f16";
+      }
+    }
+    if (w.isDynamicDim(1) || w.isDynamicDim(2)) {
+      return "the extents of its matrices are not known";
+    }
+    if (w.getDimSize(1) < 1 || w.getDimSize(1) > kMostChannels || w.getDimSize(2) < 1) {
+      return "rows of " + std::to_string(w.getDimSize(1)) + " channels do not fit a block";
+    }
+    return {};
+  }
+
+  LogicalResult schedule(HostContext &context, HeadLinearOp op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (failed(context.layouts.of(operand.get()))) { // a reshape of memory with gaps
+        operand.set(copyBefore(context, op, operand.get()));
+      }
+    }
+    KernelWriter writer(context, op);
+    TileBuilder t(writer);
+    OpBuilder &b = writer.body();
+    Location loc = writer.loc();
+    Value x = writer.input(op.getX()), w = writer.input(op.getW());
+    if (!x || !w) {
+      writer.abandon();
+      return failure();
+    }
+    SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getX());
+    int64_t channels = tensorOf(op.getW()).getDimSize(1), width = tensorOf(op.getW()).getDimSize(2);
+    int64_t rows = std::min(sizes[2].getConstant().value_or(kManyRows), kManyRows), columns = columnsOf(width);
+    rows = std::max<int64_t>(rows, 1);
+    Value out = writer.result(tensorOf(op.getResult()), {sizes[0], sizes[1], sizes[2], SymbolicDim(width)});
+    Value zero = writer.constant(0), heads = writer.extent(x, 1);
+    // Blocks of one head beside each other: its matrix is read by neighbours.
+    Value column = arith::MulIOp::create(b, loc, id(writer, 0), writer.constant(columns));
+    Value row = arith::MulIOp::create(b, loc, id(writer, 1), writer.constant(rows));
+    Value head = arith::RemUIOp::create(b, loc, id(writer, 2), heads);
+    Value batch = arith::DivUIOp::create(b, loc, id(writer, 2), heads);
+    Value xTile = t.shared(rows, channels), sum = t.fragment(rows, columns);
+    t.load(xTile, x, {batch, head, row, zero}, {2, 3});
+    t.fill(sum, 0.0f);
+    SmallVector<OpFoldResult> offsets{head, b.getIndexAttr(0), column}, steps(3, b.getIndexAttr(1));
+    SmallVector<OpFoldResult> extents{b.getIndexAttr(1), b.getIndexAttr(channels), b.getIndexAttr(columns)};
+    auto type = cast<MemRefType>(memref::SubViewOp::inferRankReducedResultType(
+        {channels, columns}, cast<MemRefType>(w.getType()), offsets, extents, steps));
+    t.multiply(sum, xTile, memref::SubViewOp::create(b, loc, type, w, offsets, extents, steps));
+    t.store(sum, out, {batch, head, row, column}, {2, 3});
+    KernelWriter::Variant variant{writer.finish(stem(op)), SymbolicDim(1), SymbolicDim(width / columns),
+                                  SymbolicDim::ceilDiv(sizes[2], rows), sizes[0] * sizes[1]};
+    context.replace(op, writer.dispatch(variant, 2 * channels).getResult(0));
+    return success();
+  }
+
+  static Value id(KernelWriter &writer, uint64_t axis) {
+    OpBuilder &b = writer.body();
+    return tile::BlockIdOp::create(b, writer.loc(), b.getIndexType(), axis);
+  }
+
+  /// "head_linear_128x512_bf16".
+  static std::string stem(HeadLinearOp op) {
+    RankedTensorType w = tensorOf(op.getW());
+    std::string text = "head_linear_" + std::to_string(w.getDimSize(1)) + "x" + std::to_string(w.getDimSize(2));
+    Type element = w.getElementType();
+    return text + (element.isF32() ? "" : element.isBF16() ? "_bf16" : "_f16");
+  }
+};
+} // namespace
