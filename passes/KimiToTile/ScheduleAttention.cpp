@@ -11,6 +11,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/KimiToTile/AttentionProblem.h"
+#include "passes/KimiToTile/LinearSchedule.h"
 #include "passes/KimiToTile/Passes.h"
 #include "passes/KimiToTile/TileBuilder.h"
 #include <limits>
@@ -41,6 +42,22 @@ AttentionSchedule oneQuery(std::optional<int64_t> group) {
     }
   }
   return kOneQuery;
+}
+
+/// `wanted` with as many rows and keys as the tiles of a block have room for, for q and k of `depth` channels, v of
+/// `width`. Rows that are heads stay: they divide the group.
+AttentionSchedule fitting(AttentionSchedule wanted, int64_t depth, int64_t width) {
+  constexpr int64_t kFewestRows = 12, kFewestKeys = 8, kOfRow = 5;                        // statistics of a row
+  auto ofRows = [&] { return wanted.rows * (depth + width + 2 * wanted.keys + kOfRow); }; // scores and mask
+  auto ofKeys = [&] { return wanted.keys * (2 * depth + width); }; // the product packs a copy of the keys
+  while (4 * (ofRows() + ofKeys()) > kTileBytes) {
+    bool fewerRows = !wanted.ofHeads && wanted.rows > kFewestRows && ofRows() > ofKeys();
+    if (!fewerRows && wanted.keys <= kFewestKeys) {
+      break;
+    }
+    (fewerRows ? wanted.rows : wanted.keys) /= 2;
+  }
+  return wanted;
 }
 
 class AttentionKernel {
@@ -276,8 +293,10 @@ struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiSchedul
     std::optional<int64_t> fixed = queries.getConstant();
     SmallVector<KernelWriter::Variant> variants;
     std::unique_ptr<AttentionKernel> kernel;
-    auto add = [&](AttentionSchedule schedule, const char *suffix, const SymbolicDim &guard) -> LogicalResult {
-      kernel = std::make_unique<AttentionKernel>(context, p, schedule);
+    int64_t depth = cast<RankedTensorType>(op.getK().getType()).getDimSize(3);
+    int64_t width = cast<RankedTensorType>(op.getV().getType()).getDimSize(3);
+    auto add = [&](AttentionSchedule wanted, const char *suffix, const SymbolicDim &guard) -> LogicalResult {
+      kernel = std::make_unique<AttentionKernel>(context, p, fitting(wanted, depth, width));
       FailureOr<KernelWriter::Variant> variant = kernel->build(stem + suffix, guard);
       if (failed(variant)) {
         return failure();

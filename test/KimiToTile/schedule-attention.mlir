@@ -61,3 +61,22 @@ func.func @left_alone(%q: tensor<1x1x?x?xf32>, %k: tensor<1x1x?x?xf32>, %v: tens
   %o = kimi.attention %q, %k, %v scale 1.0 : tensor<1x1x?x?xf32>, tensor<1x1x?x?xf32>, tensor<1x1x?x16xf32> -> tensor<1x1x?x16xf32>
   return %o : tensor<1x1x?x16xf32>
 }
+
+// Wide heads: as many keys at a time, and as many queries of a block, as its tiles have room for.
+// RUN: kimi-opt %s --kimi-schedule-attention --canonicalize | FileCheck %s --check-prefix=WIDE
+// RUN: kimi-opt %s --kimi-schedule-attention --canonicalize --tile-to-vector | FileCheck %s --check-prefix=FITS
+// WIDE: tile.kernel @attention_d576_v512_t1(
+// WIDE: tile.mma {{.*}} transpose_b : memref<1x64xf32
+// WIDE: tile.kernel @attention_d576_v512(
+// WIDE: tile.mma {{.*}} transpose_b : memref<48x32xf32
+// WIDE: tile.kernel @attention_d1024(
+// WIDE: tile.mma {{.*}} transpose_b : memref<24x16xf32
+// FITS-LABEL: func.func @widest
+func.func @wide(%q: tensor<1x4x?x576xf32>, %k: tensor<1x4x?x576xf32>, %v: tensor<1x4x?x512xf32>) -> tensor<1x4x?x512xf32> {
+  %o = kimi.attention %q, %k, %v scale 0.125 : tensor<1x4x?x576xf32>, tensor<1x4x?x576xf32>, tensor<1x4x?x512xf32> -> tensor<1x4x?x512xf32>
+  return %o : tensor<1x4x?x512xf32>
+}
+func.func @widest(%q: tensor<1x4x50x1024xf32>) -> tensor<1x4x50x1024xf32> {
+  %o = kimi.attention %q, %q, %q scale 0.125 : tensor<1x4x50x1024xf32>, tensor<1x4x50x1024xf32>, tensor<1x4x50x1024xf32> -> tensor<1x4x50x1024xf32>
+  return %o : tensor<1x4x50x1024xf32>
+}
