@@ -96,12 +96,7 @@ bool ChannelTracer::through(HeadChannels &rows, tensor::ExpandShapeOp op) {
       return false;
     }
     for (int64_t inner : own) {
-      int64_t *target = inner == rows.batch      ? &source.batch
-                        : inner == rows.tokens   ? &source.tokens
-                        : inner == rows.channels ? &source.channels
-                        : inner == rows.heads    ? &source.heads
-                                                 : nullptr;
-      if (target) {
+      if (int64_t *target = rows.sameAxis(source, inner)) {
         *target = axis;
       }
     }
@@ -228,12 +223,7 @@ bool ChannelTracer::through(HeadChannels &rows, linalg::GenericOp op) {
       continue;
     }
     int64_t loop = dim.getPosition();
-    int64_t *target = loop == rows.batch      ? &source.batch
-                      : loop == rows.tokens   ? &source.tokens
-                      : loop == rows.channels ? &source.channels
-                      : loop == rows.heads    ? &source.heads
-                                              : nullptr;
-    if (target) {
+    if (int64_t *target = rows.sameAxis(source, loop)) {
       *target = axis;
     }
   }

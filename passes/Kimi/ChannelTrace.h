@@ -23,6 +23,15 @@ struct HeadChannels {
   int64_t first = 0, stride = 0, count = 0;
   /// All heads have the same channels: a broadcast lies between them and `tensor`.
   bool shared = false;
+
+  /// The axis of `source` that holds what axis `axis` of `tensor` does; null where the rows have no such axis.
+  int64_t *sameAxis(HeadChannels &source, int64_t axis) const {
+    return axis == batch      ? &source.batch
+           : axis == tokens   ? &source.tokens
+           : axis == channels ? &source.channels
+           : axis == heads    ? &source.heads
+                              : nullptr;
+  }
 };
 
 /// Follows channels through what moves elements and does not change them: casts of extents, transposes, reshapes,

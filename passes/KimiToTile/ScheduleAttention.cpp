@@ -63,10 +63,10 @@ AttentionSchedule fitting(AttentionSchedule wanted, int64_t depth, int64_t width
 class AttentionKernel {
 public:
   AttentionKernel(HostContext &context, AttentionProblem &problem, AttentionSchedule schedule)
-      : context(context), p(problem), s(schedule), writer(context, problem.op), t(writer), b(writer.body()),
-        loc(writer.loc()) {
+      : context(context), p(problem), writer(context, problem.op), t(writer), b(writer.body()), loc(writer.loc()) {
     depth = cast<RankedTensorType>(p.op.getK().getType()).getDimSize(3);
     width = cast<RankedTensorType>(p.op.getV().getType()).getDimSize(3);
+    s = fitting(schedule, depth, width);
   }
 
   FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard) {
@@ -293,10 +293,8 @@ struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiSchedul
     std::optional<int64_t> fixed = queries.getConstant();
     SmallVector<KernelWriter::Variant> variants;
     std::unique_ptr<AttentionKernel> kernel;
-    int64_t depth = cast<RankedTensorType>(op.getK().getType()).getDimSize(3);
-    int64_t width = cast<RankedTensorType>(op.getV().getType()).getDimSize(3);
-    auto add = [&](AttentionSchedule wanted, const char *suffix, const SymbolicDim &guard) -> LogicalResult {
-      kernel = std::make_unique<AttentionKernel>(context, p, fitting(wanted, depth, width));
+    auto add = [&](AttentionSchedule schedule, const char *suffix, const SymbolicDim &guard) -> LogicalResult {
+      kernel = std::make_unique<AttentionKernel>(context, p, schedule);
       FailureOr<KernelWriter::Variant> variant = kernel->build(stem + suffix, guard);
       if (failed(variant)) {
         return failure();

@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Import/ImportOnnx.h"
-#include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines/Pipelines.h"
+#include "test/fuzz/ImportContext.h"
 #include "test/fuzz/MemoryFile.h"
 
 using namespace mlir;
@@ -24,25 +24,18 @@ extern "C" int LLVMFuzzerInitialize(int * /*argc*/, char *** /*argv*/) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   MemoryFile file(bytes, size);
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  bool said = false;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    said |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
-    return success();
-  });
+  ImportContext context;
   ImportOptions options;
   options.limits.nodes = 1000; // small graphs are enough, and many of them better
-  FailureOr<OwningOpRef<ModuleOp>> module = importOnnx(file.path(), &context, options);
+  FailureOr<OwningOpRef<ModuleOp>> module = importOnnx(file.path(), context.get(), options);
   bool good = succeeded(module);
   if (good) {
-    PassManager passes(&context);
+    PassManager passes(context.get());
     for (const Phase &phase : graphPhases(PipelineOptions())) {
       good &= succeeded(addPhase(phase, passes));
     }
     good = good && succeeded(passes.run(**module));
   }
-  if (!good && !said) {
-    __builtin_trap(); // refused without a reason
-  }
+  context.require(good);
   return 0;
 }

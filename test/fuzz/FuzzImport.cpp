@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Import/ImportOnnx.h"
-#include "mlir/IR/MLIRContext.h"
+#include "test/fuzz/ImportContext.h"
 #include "test/fuzz/MemoryFile.h"
 
 using namespace mlir;
@@ -14,15 +14,8 @@ using namespace kimi;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   MemoryFile file(bytes, size);
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  bool said = false;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    said |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
-    return success();
-  });
-  FailureOr<OwningOpRef<ModuleOp>> module = importOnnx(file.path(), &context);
-  if (failed(module) && !said) {
-    __builtin_trap(); // refused without a reason
-  }
+  ImportContext context;
+  FailureOr<OwningOpRef<ModuleOp>> module = importOnnx(file.path(), context.get());
+  context.require(succeeded(module));
   return 0;
 }

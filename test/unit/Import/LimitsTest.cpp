@@ -8,7 +8,6 @@
 #include "lib/Import/ImportLimits.h"
 #include "test/unit/Import/ImportTester.h"
 #include "llvm/ADT/StringSet.h"
-#include <functional>
 
 using namespace kimi;
 using namespace kimi::test;
@@ -17,10 +16,27 @@ namespace {
 
 class LimitsTest : public ImportTester {
 protected:
+  static const ImportLimit *find(const std::string &name) {
+    const ImportLimit *limit = llvm::find_if(importLimits(), [&](const ImportLimit &l) { return l.name == name; });
+    return limit == importLimits().end() ? nullptr : limit;
+  }
+
+  /// The least value of a limit at which `bytes` is accepted, of which `enough` is one.
+  uint64_t leastOf(const std::string &name, const std::string &bytes, uint64_t enough) {
+    uint64_t low = 0;
+    while (low + 1 < enough) {
+      uint64_t middle = (low + enough) / 2;
+      ImportOptions options;
+      options.limits.*find(name)->value = middle;
+      (importBytes(bytes, options) ? enough : low) = middle;
+    }
+    return enough;
+  }
+
   /// The limit at which `bytes` is just accepted is `least`: one less refuses it, naming the flag.
   void expectLimit(const std::string &name, const std::string &bytes, uint64_t least) {
-    const ImportLimit *limit = llvm::find_if(importLimits(), [&](const ImportLimit &l) { return l.name == name; });
-    ASSERT_NE(limit, importLimits().end()) << name;
+    const ImportLimit *limit = find(name);
+    ASSERT_TRUE(limit) << name;
     tested.insert(name);
     ImportOptions options;
     options.constants = constants;
@@ -133,17 +149,9 @@ TEST_F(LimitsTest, EveryLimitHoldsAndNamesItsFlag) {
   expectLimit("depth", bytes, 4);
   // What the file holds is bounded before it is parsed; the exact numbers are those of its encoding.
   for (const char *name : {"nesting", "fields", "structure-bytes"}) {
-    const ImportLimit *limit =
-        llvm::find_if(importLimits(), [&](const ImportLimit &l) { return std::string(l.name) == name; });
-    uint64_t low = 0, high = bytes.size();
-    while (low + 1 < high) {
-      uint64_t middle = (low + high) / 2;
-      ImportOptions options;
-      options.limits.*limit->value = middle;
-      (importBytes(bytes, options) ? high : low) = middle;
-    }
-    EXPECT_GT(high, 3u) << name;
-    expectLimit(name, bytes, high);
+    uint64_t least = leastOf(name, bytes, bytes.size());
+    EXPECT_GT(least, 3u) << name;
+    expectLimit(name, bytes, least);
   }
 
   model = unaryModel("F", "local");
@@ -160,14 +168,7 @@ TEST_F(LimitsTest, EveryLimitHoldsAndNamesItsFlag) {
   addNode(function->mutable_node(), "Relu", {"x"}, {"t"});
   addNode(function->mutable_node(), "Relu", {"t"}, {"y"});
   bytes = model.SerializeAsString();
-  const ImportLimit *names =
-      llvm::find_if(importLimits(), [](const ImportLimit &l) { return std::string(l.name) == "all-name-bytes"; });
-  uint64_t needed = 1;
-  ImportOptions options;
-  for (options.limits.*names->value = needed; !importBytes(bytes, options) && needed < 1000; ++needed) {
-    options.limits.*names->value = needed + 1;
-  }
-  expectLimit("all-name-bytes", bytes, needed);
+  expectLimit("all-name-bytes", bytes, leastOf("all-name-bytes", bytes, 1000));
 
   for (const ImportLimit &limit : importLimits()) {
     EXPECT_TRUE(tested.contains(limit.name)) << limit.name << " has no test";
