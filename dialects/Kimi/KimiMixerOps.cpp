@@ -123,12 +123,7 @@ LogicalResult AttentionOp::verify() {
   if (failed(verifyAttentionMask(*this, getMask(), full, "[A8]", "[A9]"))) {
     return failure();
   }
-  if (!getScale().isFinite() || !getSoftcap().isFinite() || getSoftcap().isNegative()) {
-    return emitOpError("[A10] has scale ")
-           << getScale().convertToDouble() << " and softcap " << getSoftcap().convertToDouble()
-           << "; expected finite numbers, and a softcap of at least 0 (0 is none)";
-  }
-  return success();
+  return verifyScores(*this, getScale(), getSoftcap(), "[A10]");
 }
 
 LogicalResult AttentionOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &dims) {

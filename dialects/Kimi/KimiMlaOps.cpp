@@ -77,12 +77,7 @@ LogicalResult MlaOp::verify() {
   if (failed(verifyAttentionMask(*this, getMask(), full, "[ML6]", "[ML7]"))) {
     return failure();
   }
-  if (!getScale().isFinite() || !getSoftcap().isFinite() || getSoftcap().isNegative()) {
-    return emitOpError("[ML8] has scale ")
-           << getScale().convertToDouble() << " and softcap " << getSoftcap().convertToDouble()
-           << "; expected finite numbers, and a softcap of at least 0 (0 is none)";
-  }
-  return success();
+  return verifyScores(*this, getScale(), getSoftcap(), "[ML8]");
 }
 
 LogicalResult MlaOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &dims) {

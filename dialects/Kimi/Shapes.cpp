@@ -124,3 +124,12 @@ RankedTensorType kimi::packedBytes(RankedTensorType type) {
   shape.back() /= 2;
   return RankedTensorType::get(shape, byte);
 }
+
+LogicalResult kimi::verifyScores(Operation *op, const APFloat &scale, const APFloat &softcap, StringRef id) {
+  if (!scale.isFinite() || !softcap.isFinite() || softcap.isNegative()) {
+    return op->emitOpError(id) << " has scale " << scale.convertToDouble() << " and softcap "
+                               << softcap.convertToDouble()
+                               << "; expected finite numbers, and a softcap of at least 0 (0 is none)";
+  }
+  return success();
+}

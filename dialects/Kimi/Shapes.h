@@ -58,6 +58,10 @@ mlir::LogicalResult verifyResultDims(mlir::Operation *op, llvm::StringRef id, ml
 mlir::LogicalResult verifyAttentionMask(mlir::Operation *op, mlir::Value mask, llvm::ArrayRef<int64_t> full,
                                         llvm::StringRef elementId, llvm::StringRef shapeId);
 
+/// Error `[id]` unless `scale` and `softcap` of an attention are finite, and `softcap` is at least 0.
+mlir::LogicalResult verifyScores(mlir::Operation *op, const llvm::APFloat &scale, const llvm::APFloat &softcap,
+                                 llvm::StringRef id);
+
 /// The type of the bytes of a weight of `type`: the same shape with the last extent in bytes, elements i8. Null where
 /// the elements are not 4-bit floats (of an even last extent) or f8E8M0FNU.
 mlir::RankedTensorType packedBytes(mlir::RankedTensorType type);
