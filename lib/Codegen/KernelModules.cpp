@@ -7,11 +7,15 @@
 
 #include "lib/Codegen/KernelModules.h"
 #include "dialects/Tile/TileDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
@@ -33,12 +37,24 @@ static llvm::Error error(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
+/// On the module of a kernel: the names of the functions that use it.
+constexpr llvm::StringLiteral kUsers = "kimi.users";
+
 OwningOpRef<ModuleOp> kimi::isolateKernels(ModuleOp module) {
   OpBuilder b(module.getContext());
+  llvm::StringMap<llvm::SmallSetVector<Attribute, 2>> users;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    for (const SymbolTable::SymbolUse &use : SymbolTable::getSymbolUses(function).value_or(SymbolTable::UseRange({}))) {
+      users[use.getSymbolRef().getRootReference()].insert(function.getSymNameAttr());
+    }
+  }
   OwningOpRef<ModuleOp> result = ModuleOp::create(module.getLoc());
   for (tile::KernelOp kernel : module.getOps<tile::KernelOp>()) {
     b.setInsertionPointToEnd(result->getBody());
     auto inner = ModuleOp::create(b, kernel.getLoc(), kernel.getSymName());
+    if (auto it = users.find(kernel.getSymName()); it != users.end()) {
+      inner->setAttr(kUsers, b.getArrayAttr(it->second.getArrayRef()));
+    }
     b.setInsertionPointToEnd(inner.getBody());
     b.clone(*kernel);
   }
@@ -102,6 +118,22 @@ private:
 };
 } // namespace
 
+/// An error at the file, which names the kernel and its entries, and a note at the node.
+static LogicalResult fail(ModuleOp kernels, ModuleOp kernel, StringRef problem) {
+  InFlightDiagnostic diagnostic = emitError(kernels.getLoc(), "kernel '") << kernel.getName().value_or("") << "' ";
+  if (auto users = kernel->getAttrOfType<ArrayAttr>(kUsers)) {
+    diagnostic << "of " << (users.size() == 1 ? "entry " : "entries ");
+    llvm::interleaveComma(users.getAsRange<StringAttr>(), diagnostic,
+                          [&](StringAttr name) { diagnostic << "'" << name.getValue() << "'"; });
+    diagnostic << " ";
+  }
+  diagnostic << problem;
+  if (!isa<UnknownLoc>(kernel.getLoc())) {
+    diagnostic.attachNote(kernel.getLoc()) << "the kernel was made from this";
+  }
+  return diagnostic;
+}
+
 FailureOr<std::vector<std::string>>
 kimi::generateKernels(ModuleOp kernels, unsigned threads,
                       llvm::function_ref<llvm::Expected<std::string>(ModuleOp)> generate) {
@@ -130,7 +162,7 @@ kimi::generateKernels(ModuleOp kernels, unsigned threads,
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     if (!errors[i].empty()) {
-      return parts[i].emitError() << "kernel '" << parts[i].getName().value_or("") << "' " << errors[i];
+      return fail(kernels, parts[i], errors[i]);
     }
   }
   return results;

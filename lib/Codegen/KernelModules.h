@@ -23,15 +23,15 @@ class TargetMachine;
 namespace kimi {
 
 /// A module of modules, each named after a `tile.kernel` of `module` and holding a copy of it, so that the pass manager
-/// lowers them side by side.
+/// lowers them side by side. Each remembers which functions use its kernel, for messages.
 mlir::OwningOpRef<mlir::ModuleOp> isolateKernels(mlir::ModuleOp module);
 
 /// Makes the dialects that kernels end in known to the translation to LLVM IR.
 void registerKernelTranslations(mlir::MLIRContext &context);
 
 /// Runs `generate` on each inner module, `threads` at a time (0: one a core), and returns the results in order. A
-/// failure, a fatal error of LLVM and a crash in it alike become a diagnostic at the kernel ("kernel 'k' " and the
-/// text).
+/// failure, a fatal error of LLVM and a crash in it alike become a diagnostic at the file ("kernel 'k' of entry 'e' "
+/// and the text), with a note at the node that the kernel comes from.
 mlir::FailureOr<std::vector<std::string>>
 generateKernels(mlir::ModuleOp kernels, unsigned threads,
                 llvm::function_ref<llvm::Expected<std::string>(mlir::ModuleOp)> generate);

@@ -5,10 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "lib/Codegen/CompileCuda.h"
+#include "lib/Codegen/CompileKernels.h"
 #include "lib/Codegen/KernelModules.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/Passes.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <csignal>
 #include <gtest/gtest.h>
@@ -80,6 +84,74 @@ TEST_F(FatalError, CrashesDoNotEndTheProcess) {
               return "";
             }),
             "kernel 'first' cannot be compiled: the code generator crashed");
+}
+
+/// Kernels with an instruction of a GPU, for a CPU, and the reverse: LLVM's instruction selection ends with a fatal
+/// error.
+struct NoInstruction : testing::Test {
+  NoInstruction() {
+    mlir::DialectRegistry registry;
+    registerKimiDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+
+  /// The kernel calls `intrinsic`; what `compile` says about it, one message a line.
+  std::string run(const std::string &intrinsic, llvm::function_ref<bool(mlir::ModuleOp)> compile) {
+    std::string text = R"mlir(
+      module {
+        tile.kernel @reads(%y: memref<1xi32, strided<[1], offset: ?>>) {
+          %0 = llvm.call_intrinsic "INTRINSIC"() : () -> i32
+          %c0 = arith.constant 0 : index
+          memref.store %0, %y[%c0] : memref<1xi32, strided<[1], offset: ?>>
+          tile.return
+        } loc("node_7")
+        func.func @main(%n: index) -> tensor<1xi32> {
+          %0 = kimi.dispatch [@reads] grid(%n, %n, %n) -> tensor<1xi32>
+          return %0 : tensor<1xi32>
+        }
+        func.func @decode(%n: index) -> tensor<1xi32> {
+          %0 = kimi.dispatch [@reads] grid(%n, %n, %n) -> tensor<1xi32>
+          return %0 : tensor<1xi32>
+        }
+      } loc("model.onnx":0:0))mlir";
+    text.replace(text.find("INTRINSIC"), 9, intrinsic);
+    std::string said;
+    mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+      llvm::raw_string_ostream stream(said);
+      stream << diagnostic.getLocation() << " " << diagnostic.str() << "\n";
+      for (const mlir::Diagnostic &note : diagnostic.getNotes()) {
+        stream << note.getLocation() << " " << note.str() << "\n";
+      }
+      return mlir::success();
+    });
+    mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+    EXPECT_TRUE(module && !compile(*module));
+    return said;
+  }
+
+  static std::string refused(const std::string &intrinsic) {
+    return "loc(\"model.onnx\":0:0) kernel 'reads' of entries 'main', 'decode' cannot be compiled: Cannot select: "
+           "intrinsic %" +
+           intrinsic + "\nloc(\"node_7\") the kernel was made from this\n";
+  }
+
+  mlir::MLIRContext context;
+};
+
+TEST_F(NoInstruction, OnACpu) {
+  std::string said = run("llvm.nvvm.read.ptx.sreg.tid.x", [](mlir::ModuleOp module) {
+    return mlir::succeeded(compileKernels(module, CpuTargetOptions()));
+  });
+  EXPECT_EQ(said, refused("llvm.nvvm.read.ptx.sreg.tid.x"));
+}
+
+TEST_F(NoInstruction, OnAGpu) {
+  CudaOptions options;
+  options.ptxas = "none";
+  std::string said =
+      run("llvm.x86.rdpkru", [&](mlir::ModuleOp module) { return mlir::succeeded(compileCuda(module, options)); });
+  EXPECT_EQ(said, refused("llvm.x86.rdpkru"));
 }
 
 TEST_F(FatalError, LaterRunsWork) {
