@@ -6,14 +6,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Support/OutputFile.h"
+#include "runtime/files/WholeFile.h"
 #include "llvm/Support/FileSystem.h"
 
 using llvm::StringRef;
 namespace fs = llvm::sys::fs;
 
-static llvm::Error failure(StringRef path, const std::string &why) {
+static llvm::Error failure(StringRef path, std::error_code why) {
   std::string name = path == "-" ? "to standard output" : "'" + path.str() + "'";
-  return llvm::createStringError("cannot write " + name + ": " + why);
+  return llvm::createStringError("cannot write " + name + ": " + why.message() + kimi::adviceOnWriting(why.value()));
 }
 
 /// Runs `write` on `os`. A stream that is destroyed with an error ends the process, so the error is taken from it.
@@ -28,7 +29,7 @@ static std::error_code writeTo(llvm::raw_fd_ostream &os, llvm::function_ref<void
 llvm::Error kimi::writeOutputFile(StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
   if (path == "-") {
     std::error_code error = writeTo(llvm::outs(), write);
-    return error ? failure(path, error.message()) : llvm::Error::success();
+    return error ? failure(path, error) : llvm::Error::success();
   }
   fs::file_status status;
   if (!fs::status(path, status) && status.type() != fs::file_type::regular_file) {
@@ -37,11 +38,11 @@ llvm::Error kimi::writeOutputFile(StringRef path, llvm::function_ref<void(llvm::
     if (!error) {
       error = writeTo(os, write);
     }
-    return error ? failure(path, error.message()) : llvm::Error::success();
+    return error ? failure(path, error) : llvm::Error::success();
   }
   llvm::Expected<fs::TempFile> file = fs::TempFile::create(path + ".%%%%%%.tmp");
   if (!file) {
-    return failure(path, llvm::toString(file.takeError()));
+    return failure(path, llvm::errorToErrorCode(file.takeError()));
   }
   std::error_code error;
   {
@@ -50,10 +51,10 @@ llvm::Error kimi::writeOutputFile(StringRef path, llvm::function_ref<void(llvm::
   }
   if (error) {
     llvm::consumeError(file->discard());
-    return failure(path, error.message());
+    return failure(path, error);
   }
   if (llvm::Error problem = file->keep(path)) {
-    return failure(path, llvm::toString(std::move(problem)));
+    return failure(path, llvm::errorToErrorCode(std::move(problem)));
   }
   return llvm::Error::success();
 }

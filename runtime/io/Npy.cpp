@@ -9,12 +9,11 @@
 #include "runtime/Dtype.h"
 #include "runtime/MappedFile.h"
 #include "runtime/Text.h"
+#include "runtime/files/WholeFile.h"
 #include "runtime/io/Zip.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <optional>
 
 namespace kimi {
@@ -194,11 +193,6 @@ Status checkTensor(const kimi_tensor &tensor) {
   return {};
 }
 
-Status finishFile(std::ofstream &file) {
-  file.close();
-  return file ? Status() : Status(KIMI_RUNTIME_ERROR, std::string("cannot be written: ") + std::strerror(errno));
-}
-
 } // namespace
 
 kimi_tensor Array::tensor() {
@@ -292,13 +286,13 @@ Status writeNpy(const std::string &path, const kimi_tensor &tensor) {
   if (Status s = checkTensor(tensor)) {
     return at(path, s);
   }
-  std::ofstream file(path, std::ios::binary);
+  WholeFile file(path);
   std::string header = npyHeader(tensor);
   std::vector<uint32_t> widened;
   auto [data, bytes] = npyPayload(tensor, widened);
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
-  file.write(static_cast<const char *>(data), static_cast<std::streamsize>(bytes));
-  Status status = finishFile(file);
+  file.stream().write(header.data(), static_cast<std::streamsize>(header.size()));
+  file.stream().write(static_cast<const char *>(data), static_cast<std::streamsize>(bytes));
+  Status status = file.finish();
   return status ? at(path, status) : Status();
 }
 
@@ -339,15 +333,15 @@ Status writeNpz(const std::string &path, const std::vector<std::pair<std::string
       return invalidArgument(path + ": a name of " + std::to_string(name.size()) + " bytes does not fit a .npz file");
     }
   }
-  std::ofstream file(path, std::ios::binary);
-  ZipWriter zip(file);
+  WholeFile file(path);
+  ZipWriter zip(file.stream());
   for (const auto &[name, tensor] : tensors) {
     std::string header = npyHeader(tensor);
     std::vector<uint32_t> widened;
     zip.add(name + ".npy", {{header.data(), header.size()}, npyPayload(tensor, widened)});
   }
   zip.finish();
-  Status status = finishFile(file);
+  Status status = file.finish();
   return status ? at(path, status) : Status();
 }
 

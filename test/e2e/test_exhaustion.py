@@ -36,13 +36,19 @@ def test_an_older_module_survives(tmp_path):
     assert result.returncode == 1 and old.read_bytes() == b"old" and os.listdir(tmp_path) == ["m.kmod"]
 
 
-def test_arrays_that_do_not_fit(tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((64, 64, 8), np.float32))
-    module = ROOT / "test" / "data" / "kmod" / "mlp-v2.kmod"
-    result = run(tool("kimi-run"), module, "--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / "y.npz",
-                 check=False, preexec_fn=limited(resource.RLIMIT_FSIZE, 4 << 10))
-    assert result.returncode == 1 and "error: " in result.stderr, result
-    assert os.listdir(tmp_path) == ["x.npy"]
+def arrays(folder, rows):
+    np.save(folder / "x.npy", np.zeros((rows, 64, 8), np.float32))
+    return [tool("kimi-run"), ROOT / "test" / "data" / "kmod" / "mlp-v2.kmod", "--input", f"x={folder / 'x.npy'}"]
+
+
+@pytest.mark.parametrize("name", ["y.npy", "y.npz"])
+def test_arrays_that_do_not_fit(name, tmp_path):
+    """The module's code is held in a file in memory, which the limit leaves room for; the output is larger."""
+    (tmp_path / name).write_bytes(b"old")
+    result = run(*arrays(tmp_path, 64), "--output", tmp_path / name, check=False,
+                 preexec_fn=limited(resource.RLIMIT_FSIZE, 64 << 10))
+    assert result.returncode == 1 and f"{name}: cannot be written: File too large; raise the limit" in result.stderr, result
+    assert sorted(os.listdir(tmp_path)) == ["x.npy", name] and (tmp_path / name).read_bytes() == b"old"
 
 
 def test_memory(tmp_path):
@@ -71,6 +77,40 @@ def test_places_that_cannot_be_written(tmp_path):
         assert result.returncode == 1 and "cannot be written" in result.stderr, result
 
 
-def run_to(stdout, *command):
+def on_disk(options, folder, *command):
+    """Runs a tool where `folder` is a disk of its own, mounted with these options; the result, and the files then on it.
+    Needs a user that may mount in a namespace of its own."""
+    script = 'mount -t tmpfs -o "$0" kimi "$1" || exit 99; (shift; "$@"); status=$?; find "$1" -type f >"$1.files"; exit $status'
+    result = run("unshare", "-rm", "sh", "-c", script, options, folder, *command, check=False)
+    if result.returncode == 99 or result.stderr.startswith("unshare: "):
+        pytest.skip(f"no disk can be mounted here: {result.stderr}")
+    return result, (folder.parent / f"{folder.name}.files").read_text().split()
 
+
+@pytest.mark.parametrize("options,reason,advice", [
+    ("size=64k", "No space left on device", "; make room there, or name another place"),
+    ("ro", "Read-only file system", "; name a folder that can be written")], ids=["full", "read-only"])
+def test_disks(options, reason, advice, tmp_path):
+    """A disk that is full halfway, and one that cannot be written: why, what to do, and no file is left."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def refused(message, *command):
+        result, files = on_disk(options, disk, *command)
+        assert result.returncode == 1 and not files, (result, files)
+        assert f"error: {message}" in result.stderr, (message, result)
+
+    refused(f"cannot write '{disk / 'm.kmod'}': {reason}{advice}", tool("kimi-compile"), MODEL, "--bake", "-o", disk / "m.kmod")
+    refused(f"cannot write '{disk / 'm.mlir'}': {reason}{advice}", tool("kimi-compile"), MODEL, "--emit=tile", "-o", disk / "m.mlir")
+    for name in ("y.npy", "y.npz"):
+        refused(f"{disk / name}: cannot be written: {reason}{advice}", *arrays(tmp_path, 64), "--output", disk / name)
+    if options == "ro":
+        refused(f"{disk / 'y'}: no such folder, and it cannot be made: {reason}{advice}", *arrays(tmp_path, 1), "--output", disk / "y")
+        refused(f"{disk / 'report.json'}: cannot be written: {reason}{advice}", *arrays(tmp_path, 1), "--benchmark", "--json", disk / "report.json")
+        prompt = [tool("kimi-run"), MODEL, "--prompt", "Once", "--tokens", "1", "--cache"]
+        refused(f"the folder for compiled modules, {disk}, cannot be written: {reason}; name another with --cache", *prompt, disk)
+        refused(f"cannot make the folder for compiled modules, {disk / 'k'}: {reason}; name another", *prompt, disk / "k")
+
+
+def run_to(stdout, *command):
     return subprocess.run([str(c) for c in command], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=600)

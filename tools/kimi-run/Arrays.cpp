@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/kimi-run/Arrays.h"
+#include "runtime/files/WholeFile.h"
 #include "runtime/io/Npy.h"
 #include <cctype>
 #include <cstring>
@@ -78,8 +79,9 @@ Status writeArrays(const std::string &path, const NamedTensors &tensors) {
   }
   std::error_code code;
   fs::create_directories(path, code);
-  if (!fs::is_directory(path, code)) {
-    return {KIMI_RUNTIME_ERROR, path + ": no such folder, and it cannot be made"};
+  if (std::error_code none; !fs::is_directory(path, none)) {
+    return {KIMI_RUNTIME_ERROR,
+            path + ": no such folder, and it cannot be made: " + code.message() + adviceOnWriting(code.value())};
   }
   std::set<std::string> taken;
   for (const auto &[name, tensor] : tensors) {

@@ -59,8 +59,9 @@ Status cacheFolder(const std::string &given, std::string &folder) {
   }
   std::error_code code;
   fs::create_directories(folder, code);
-  if (!fs::is_directory(folder, code)) {
-    return {KIMI_RUNTIME_ERROR, "cannot make the folder for compiled modules, " + folder + ": " + code.message()};
+  if (std::error_code none; !fs::is_directory(folder, none)) {
+    return {KIMI_RUNTIME_ERROR, "cannot make the folder for compiled modules, " + folder + ": " + code.message() +
+                                    "; name another with --cache"};
   }
   return {};
 }
@@ -222,6 +223,10 @@ Status compileCached(const std::string &model, const std::string &cache, const C
   module = target.string();
   if (fs::is_regular_file(target, code)) {
     return {};
+  }
+  if (access(folder.c_str(), W_OK) != 0) {
+    return {KIMI_RUNTIME_ERROR, "the folder for compiled modules, " + folder +
+                                    ", cannot be written: " + std::strerror(errno) + "; name another with --cache"};
   }
   if (!options.quiet) {
     log << "kimi-run: compiling " << model << std::endl;

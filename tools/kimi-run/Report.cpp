@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/kimi-run/Report.h"
+#include "runtime/files/WholeFile.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 
 namespace kimi::run {
 
@@ -39,9 +39,10 @@ Status writeJson(const std::string &where, const Json &json, std::ostream &out) 
     out << text << std::flush;
     return {};
   }
-  std::ofstream file(where, std::ios::binary);
-  file << text << std::flush;
-  return file ? Status() : Status(KIMI_RUNTIME_ERROR, where + ": cannot be written");
+  WholeFile file(where);
+  file.stream().write(text.data(), static_cast<std::streamsize>(text.size()));
+  Status status = file.finish();
+  return status ? Status(status.code(), where + ": " + status.message()) : Status();
 }
 
 } // namespace kimi::run

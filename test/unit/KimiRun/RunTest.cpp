@@ -8,7 +8,9 @@
 #include "tools/kimi-run/Run.h"
 #include "TinyModule.h"
 #include "runtime/text/Tokenizer.h"
+#include "test/unit/Runtime/FakeCuda.h"
 #include "tools/kimi-run/Arrays.h"
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -321,12 +323,38 @@ TEST_F(Run, OnAGpu) {
   EXPECT_EQ(report["launches"][0]["name"], "tiny");
   EXPECT_EQ(report["main"]["runs"], 10);
 
+  unsetenv("KIMI_CUDA_DRIVER");
+}
+
+TEST_F(Run, MachinesThatDoNotFit) {
+  void *library = dlopen(KIMI_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  FakeCuda &fake = *reinterpret_cast<FakeCuda *(*)()>(dlsym(library, "fakeCuda"))();
+  setenv("KIMI_CUDA_DRIVER", KIMI_FAKE_CUDA, 1);
+  TinyModule spec;
+  spec.cuda = true;
+  make(spec);
+  auto refused = [&](std::vector<std::string> more, std::vector<const char *> parts) {
+    more.insert(more.begin(), {module, "--tokenizer", tokenizer, "--prompt", prompt});
+    Result result = runTool(more);
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_EQ(result.err.compare(0, 17, "kimi-run: error: "), 0) << result.err;
+    for (const char *part : parts) {
+      EXPECT_NE(result.err.find(part), std::string::npos) << part << "\n" << result.err;
+    }
+  };
+  fake.reset();
+  fake.major = 8;
+  refused({}, {"sm_80", "compile with --target=cuda:sm_80"});
+  fake.reset();
+  fake.memory = 4096;
+  refused({"--max-seq", "100000"}, {"Fake GPU", "no 800000 bytes for the states", "lower --max-seq"});
+  fake.reset();
+  refused({"--device", "cuda:1"}, {"there is no device cuda:1; the driver shows 1"});
+  refused({"--device", "cpu"}, {"compiled for 'cuda:sm_90' and cannot run on 'cpu'"});
   setenv("KIMI_CUDA_DRIVER", "/nonexistent", 1);
-  result = runTool({module, "--tokenizer", tokenizer, "--prompt", prompt});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find("no CUDA driver"), std::string::npos) << result.err;
-  result = runTool({module, "--tokenizer", tokenizer, "--prompt", prompt, "--device", "cpu"});
-  EXPECT_NE(result.err.find("cannot run on 'cpu'"), std::string::npos) << result.err;
+  refused({}, {"no CUDA driver: /nonexistent",
+               "install NVIDIA's driver, or run a module that is compiled with --target=cpu"});
   unsetenv("KIMI_CUDA_DRIVER");
 }
 
