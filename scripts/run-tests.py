@@ -7,12 +7,26 @@ Exit status 0 only when nothing failed and every suite ran at least one test.
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 
 
-def run_lit(build):
+def sanitizer_of_python(build):
+    """Tests load the runtime into Python: where that is built with a sanitizer, Python starts with the sanitizer's library.
+    conftest.py takes it away from the tools, which have it inside. Leaks of Python itself are no concern of ours."""
+    with open(os.path.join(build, "CMakeCache.txt")) as f:
+        cache = dict(line.strip().split("=", 1) for line in f if "=" in line)
+    kind = {"address,undefined": "asan", "thread": "tsan"}.get(cache.get("KIMI_SANITIZE:STRING"))
+    if not kind:
+        return {}
+    name = f"libclang_rt.{kind}-{platform.machine()}.so"
+    path = subprocess.run([cache["CMAKE_CXX_COMPILER:STRING"], f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+    return {"KIMI_SANITIZER": kind, "LD_PRELOAD": path, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+
+
+def run_lit(build, args):
     out = os.path.join(build, "lit.json")
     subprocess.run([sys.executable, "-c", "__import__('lit.main').main.main()", "-s", "-v", "-o", out, os.path.join(build, "test")], check=False)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
@@ -36,16 +50,17 @@ def count_junit(path):
     return counts
 
 
-def run_unit(build):
+def run_unit(build, args):
     out = os.path.abspath(os.path.join(build, "unit.xml"))
-    subprocess.run(["ctest", "--test-dir", build, "--output-on-failure", "-j2", "--output-junit", out], check=False)
+    subprocess.run(["ctest", "--test-dir", build, "--output-on-failure", "-j2", "--output-junit", out, "-R", args.unit], check=False)
     return count_junit(out)
 
 
-def run_e2e(build):
+def run_e2e(build, args):
     out = os.path.abspath(os.path.join(build, "e2e.xml"))
-    env = dict(os.environ, KIMI_BUILD=os.path.abspath(build))
-    subprocess.run([sys.executable, "-m", "pytest", "-q", "test/e2e", "--junitxml", out, "-rs"], check=False, env=env)
+    env = dict(os.environ, KIMI_BUILD=os.path.abspath(build), **sanitizer_of_python(build))
+    files = args.e2e or ["test/e2e"]
+    subprocess.run([sys.executable, "-m", "pytest", "-q", *files, "--junitxml", out, "-rs"], check=False, env=env)
     return count_junit(out)
 
 
@@ -53,13 +68,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--suite", action="append", choices=["lit", "unit", "e2e"], help="only this suite (repeatable)")
+    parser.add_argument("--unit", default="", metavar="REGEX", help="only unit tests of such a name (ctest -R)")
+    parser.add_argument("--e2e", action="append", metavar="FILE", help="only this file of test/e2e (repeatable)")
     args = parser.parse_args()
     # For builds with ASan: allocators of LLVM's headers poison memory that libLLVM, which is not instrumented, then uses.
     os.environ.setdefault("ASAN_OPTIONS", "allow_user_poisoning=0")
     total = {"passed": 0, "failed": 0, "skipped": 0}
-    for name in args.suite or ["lit", "unit", "e2e"]:
+    for name in dict.fromkeys(args.suite or ["lit", "unit", "e2e"]):
         print(f"== {name}", flush=True)
-        counts = {"lit": run_lit, "unit": run_unit, "e2e": run_e2e}[name](args.build)
+        counts = {"lit": run_lit, "unit": run_unit, "e2e": run_e2e}[name](args.build, args)
         print(f"== {name}: {counts}", flush=True)
         if counts["passed"] == 0:
             print(f"== {name}: no test passed", flush=True)

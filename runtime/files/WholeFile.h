@@ -19,8 +19,8 @@ namespace kimi {
 /// What to do about a write that failed with this errno: "; make room ...", or nothing where the reason says it all.
 const char *adviceOnWriting(int error);
 
-/// A file that is written under a temporary name beside its place and renamed at the end, so that no reader sees half of
-/// it and a failure leaves the old one. What is no regular file (a device, a pipe) is written as it is.
+/// A file that is written under a temporary name beside its place and renamed at the end, so that no reader sees half
+/// of it and a failure leaves the old one. What is no regular file (a device, a pipe) is written as it is.
 class WholeFile : private std::streambuf {
 public:
   explicit WholeFile(const std::string &path);

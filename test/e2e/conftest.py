@@ -9,6 +9,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("KIMI_BUILD", ROOT / "build" / "release"))
 SHARED = pathlib.Path(os.environ.get("KIMI_SHARED", ROOT.parent / "shared"))
 
+SANITIZER = os.environ.get("KIMI_SANITIZER")  # "asan" or "tsan", where the tools are built with one
+if SANITIZER:  # the tools have it inside: see scripts/run-tests.py
+    os.environ.pop("LD_PRELOAD", None)
+    os.environ["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"].replace(":detect_leaks=0", "")
+
 
 def tool(name):
     """The path of a built tool, in the build tree or in an installed bin folder."""

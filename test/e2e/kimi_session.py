@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import BUILD
+from conftest import BUILD, SANITIZER
 
 MAX_RANK = 16
 F32, I64 = 0, 4  # kimi_dtype
@@ -34,7 +34,8 @@ def library(folder):
         pytest.skip("there is no compiler, or no build tree, to link the runtime with")
     path = folder / "libkimi-test.so"
     if not path.exists():
-        subprocess.run([compiler, "-shared", "-Wl,-z,defs", "-o", path, "-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive", "-lz", "-lpthread",
+        defined = [] if SANITIZER else ["-Wl,-z,defs"]  # the sanitizer's functions are in the process
+        subprocess.run([compiler, "-shared", *defined, "-o", path, "-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive", "-lz", "-lpthread",
                         "-ldl", "-lm"], check=True)
     lib = ctypes.CDLL(str(path))
     lib.kimi_last_error.restype = ctypes.c_char_p

@@ -42,7 +42,9 @@ TEST(WholeFile, AppearsAtTheEnd) {
 
 TEST(WholeFile, LeavesNothingUnlessFinished) {
   TemporaryFolder folder;
-  { WholeFile(folder.path("out")).stream() << "half"; }
+  {
+    WholeFile(folder.path("out")).stream() << "half";
+  }
   EXPECT_EQ(files(folder.path("")), 0);
 }
 
