@@ -3,7 +3,7 @@
 # single kernels beside cuBLAS and cuDNN, GPT-2 124M beside torch.compile under a CUDA graph. Needs python3 with numpy,
 # onnx and a torch for CUDA.
 #
-#   ./bench.sh [kernels|kernels:CASE,...|decode|prefill ...]      # all without an argument
+#   ./bench.sh [kernels|kernels:CASE,...|elementwise|decode|prefill ...]      # all without an argument
 #
 # Tables go to standard output and to logs/*.txt, figures to logs/*.json. Exit status: 0, or 1 where one failed.
 set -uo pipefail
@@ -26,6 +26,7 @@ for part in "${parts[@]}"; do
       command=(bench_kernels.py --models "$here/kernels")
       [ "$part" = kernels ] || command+=($(tr , ' ' <<< "${part#kernels:}"))
       part=kernels ;;
+    elementwise) command=(bench_kernels.py --models "$here/kernels" --kind elementwise) ;; # part of kernels as well
     decode) weights && command=(bench_gpt2.py --module "$here/gpt2.bf16.kmod" --weights "$here/gpt2" --cases decode:1:256 decode:64:256) ;;
     prefill) weights && command=(bench_gpt2.py --module "$here/gpt2.bf16-logits.kmod" --weights "$here/gpt2" --cases prefill:1:1024 prefill:8:1024) ;;
     *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;

@@ -3,10 +3,11 @@
 
 The graphs are those of models.py, compiled with --target=cuda:...; `kimi-run --benchmark` times replays of a CUDA graph. A product is in the graph several
 times with weights of its own, so that their sum exceeds the second-level cache: its time is that of the replay by their
-number, for both sides. An attention is one launch between two events, behind a flush of the cache for the peer. A ratio above 1 means this project is
-faster.
+number, for both sides. An attention is one launch between two events, behind a flush of the cache for the peer, and so are
+the cases of elementwise.py, whose peer is torch.compile: all launches of ours between events of their own, added up. A
+ratio above 1 means this project is faster.
 
-  benchmarks/gpu/bench_kernels.py --run ./kimi-run --models models [--json out.json] [CASE ...]
+  benchmarks/gpu/bench_kernels.py --run ./kimi-run --models models [--json out.json] [--kind KIND] [CASE ...]
 
 MODELS/CASE/ holds model.onnx.data (made by models.py --weights where it is missing) and model.kmod.
 """
@@ -25,8 +26,11 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import elementwise  # noqa: E402
 import models  # noqa: E402
 import peer  # noqa: E402
+
+KINDS = {"gemm": models.Gemm, "attention": models.Attention, "elementwise": elementwise.Elementwise}
 
 
 def ours(args, case):
@@ -45,6 +49,8 @@ def ours(args, case):
         error = relative_error(case, folder, arrays, results)
     if isinstance(case, models.Gemm):
         return report["main"]["median_s"] * 1e6 / case.copies, error
+    if isinstance(case, elementwise.Elementwise):
+        return sum(launch["median_us"] for launch in report["launches"]), error
     groups = {}
     for launch in report["launches"]:
         if "attention" in launch["kernel"]:
@@ -60,6 +66,8 @@ def relative_error(case, folder, arrays, results):
         w = np.memmap(folder / models.DATA, "V2", "r", 2 * last * case.k * case.n, shape)
         w = torch.from_numpy(models.from_bf16(w)).cuda()
         reference, result = on["x"] @ (w.T if case.transposed else w), results[f"y{last}"]
+    elif isinstance(case, elementwise.Elementwise):
+        reference, result = elementwise.expression(case)(*on.values()), results["y"]
     else:
         reference = F.scaled_dot_product_attention(on["q"], on["k"], on["v"], is_causal=case.queries > 1)
         result = results["y"]
@@ -85,10 +93,17 @@ def theirs(case):
         if case.n % 64 != 0:  # what one gets who pads the weight: more columns, all rows aligned
             times["padded"] = cublas(-(-case.n // 64) * 64)
         return times, work
+    flush, times = torch.empty(256 << 20, dtype=torch.int8, device="cuda"), {}
+    if isinstance(case, elementwise.Elementwise):
+        torch._dynamo.reset()
+        arguments = [3 * torch.randn(shape, **options) for shape in elementwise.input_shapes(case).values()]
+        compiled = torch.compile(elementwise.expression(case), fullgraph=True, dynamic=False)
+        with torch.no_grad():
+            times["compile"] = peer.median_ms(peer.captured(lambda: compiled(*arguments)), flush=flush) * 1e3
+        return times, (0.0, float(case.bytes))
     q = torch.randn(case.batch, case.heads, case.queries, case.depth, **options)
     k = torch.randn(case.batch, case.heads, case.keys, case.depth, **options)
     v = torch.randn(case.batch, case.heads, case.keys, case.width, **options)
-    flush, times = torch.empty(256 << 20, dtype=torch.int8, device="cuda"), {}
     for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
         try:
             with sdpa_kernel(backend):
@@ -107,6 +122,7 @@ def main():
     parser.add_argument("--run", default="./kimi-run")
     parser.add_argument("--models", type=pathlib.Path, required=True)
     parser.add_argument("--json")
+    parser.add_argument("--kind", choices=KINDS, help="only cases of this kind")
     parser.add_argument("cases", nargs="*", help="names; every folder of --models without any")
     args = parser.parse_args()
     bandwidth, flops = peer.ceilings()
@@ -115,6 +131,8 @@ def main():
     rows = []
     for name in args.cases or sorted(p.parent.name for p in args.models.glob("*/model.kmod")):
         case = models.CASES[name]
+        if args.kind and not isinstance(case, KINDS[args.kind]):
+            continue
         try:
             mine, error = ours(args, case)
             times, (work, moved) = theirs(case)

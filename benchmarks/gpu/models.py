@@ -20,6 +20,9 @@ from onnx import TensorProto, helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "models" / "gpt2"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import elementwise  # noqa: E402
+
 DATA = "model.onnx.data"
 
 
@@ -59,7 +62,7 @@ GEMMS += [Gemm(f"k3_{name}_m{m}", m, k, n, True)
 ATTENTIONS = [Attention("prefill_h64_d128_t4096", 1, 64, 4096, 4096, 128, 128), Attention("prefill_h12_d64_t1024", 1, 12, 1024, 1024, 64, 64),
               Attention("prefill_b8_h12_d64_t1024", 8, 12, 1024, 1024, 64, 64), Attention("prefill_h12_d64_t16384", 1, 12, 16384, 16384, 64, 64),
               Attention("prefill_h96_d192_v128_t4096", 1, 96, 4096, 4096, 192, 128), Attention("decode_b64_h12_d64_s1024", 64, 12, 1, 1024, 64, 64)]
-CASES = {case.name: case for case in GEMMS + ATTENTIONS}
+CASES = {case.name: case for case in GEMMS + ATTENTIONS + elementwise.CASES}
 
 
 def to_bf16(values):
@@ -105,7 +108,10 @@ def attention_graph(case):
 
 def write_graph(folder, case):
     folder.mkdir(parents=True, exist_ok=True)
-    graph, size = gemm_graph(case) if isinstance(case, Gemm) else attention_graph(case)
+    if isinstance(case, elementwise.Elementwise):
+        graph, size = elementwise.graph(case), 0
+    else:
+        graph, size = gemm_graph(case) if isinstance(case, Gemm) else attention_graph(case)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
     onnx.save(model, folder / "model.onnx")
     if size:
@@ -128,6 +134,8 @@ def inputs(case, seed=1):
     rng = np.random.default_rng(seed)
     if isinstance(case, Gemm):
         return {"x": to_bf16(rng.standard_normal((case.rows, case.k), dtype=np.float32))}
+    if isinstance(case, elementwise.Elementwise):
+        return {name: to_bf16(array) for name, array in elementwise.inputs(case, seed).items()}
     shapes = {"q": (case.queries, case.depth), "k": (case.keys, case.depth), "v": (case.keys, case.width)}
     return {name: to_bf16(rng.standard_normal((case.batch, case.heads, *shape), dtype=np.float32)) for name, shape in shapes.items()}
 

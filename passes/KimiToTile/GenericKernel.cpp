@@ -48,28 +48,13 @@ public:
     }
     TaskLoop tasks(parallelExtents, work, taskWork);
     tasks.build(writer, bounds, [&](ArrayRef<Value> point) { buildPoint(point); });
-    KernelWriter::Variant variant{writer.finish(stem()), SymbolicDim(1), tasks.tasks()};
+    KernelWriter::Variant variant{writer.finish(kernelStem(op)), SymbolicDim(1), tasks.tasks()};
     DispatchOp dispatch = writer.dispatch(variant);
     context.replace(op, dispatch.getResults());
     return success();
   }
 
 private:
-  /// The value of a splat constant or a fill; null for any other tensor.
-  Value uniformValue(Value tensor) {
-    if (auto fill = tensor.getDefiningOp<linalg::FillOp>()) {
-      FailureOr<Value> value = writer.import(fill.getInputs()[0]);
-      return succeeded(value) ? *value : Value();
-    }
-    if (auto constant = tensor.getDefiningOp<arith::ConstantOp>()) {
-      auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
-      if (elements && elements.isSplat()) {
-        return arith::ConstantOp::create(b, loc, elements.getSplatValue<TypedAttr>());
-      }
-    }
-    return {};
-  }
-
   LogicalResult importOperands() {
     for (OpOperand &operand : op->getOpOperands()) {
       Source source;
@@ -82,7 +67,7 @@ private:
                                   << " is a scalar that neither the host nor a kernel can compute";
           }
           source.value = *value;
-        } else if (Value value = uniformValue(operand.get())) {
+        } else if (Value value = uniformValue(writer, operand.get())) {
           source.value = value;
         } else if (!(source.buffer = writer.input(operand.get()))) {
           return failure();
@@ -275,26 +260,6 @@ private:
     return memref::DimOp::create(at, loc, dim.getOperand(0), dim.getOperand(1));
   }
 
-  /// "map_addf_tanh", "reduce_maximumf", "copy".
-  std::string stem() {
-    llvm::SmallSetVector<StringRef, 4> names;
-    op.getRegion().walk([&](Operation *inner) {
-      StringRef name = inner->getName().stripDialect();
-      bool plain = isa<linalg::YieldOp, linalg::IndexOp, arith::ConstantOp, scf::YieldOp>(inner);
-      if (!plain && names.size() < 4) {
-        names.insert(name);
-      }
-    });
-    if (names.empty()) {
-      return op.getNumDpsInputs() == 0 ? "fill" : "copy";
-    }
-    std::string text = reduction.empty() ? "map" : "reduce";
-    for (StringRef name : names) {
-      text += "_" + name.str();
-    }
-    return text;
-  }
-
   HostContext &context;
   linalg::GenericOp op;
   int64_t taskWork;
@@ -309,6 +274,39 @@ private:
   SmallVector<unsigned> parallel, reduction;
 };
 } // namespace
+
+Value kimi::uniformValue(KernelWriter &writer, Value tensor) {
+  if (auto fill = tensor.getDefiningOp<linalg::FillOp>()) {
+    FailureOr<Value> value = writer.import(fill.getInputs()[0]);
+    return succeeded(value) ? *value : Value();
+  }
+  if (auto constant = tensor.getDefiningOp<arith::ConstantOp>()) {
+    auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+    if (elements && elements.isSplat()) {
+      return arith::ConstantOp::create(writer.body(), writer.loc(), elements.getSplatValue<TypedAttr>());
+    }
+  }
+  return {};
+}
+
+std::string kimi::kernelStem(linalg::GenericOp op) {
+  llvm::SmallSetVector<StringRef, 4> names;
+  op.getRegion().walk([&](Operation *inner) {
+    StringRef name = inner->getName().stripDialect();
+    bool plain = isa<linalg::YieldOp, linalg::IndexOp, arith::ConstantOp, scf::YieldOp>(inner);
+    if (!plain && names.size() < 4) {
+      names.insert(name);
+    }
+  });
+  if (names.empty()) {
+    return op.getNumDpsInputs() == 0 ? "fill" : "copy";
+  }
+  std::string text = op.getNumReductionLoops() == 0 ? "map" : "reduce";
+  for (StringRef name : names) {
+    text += "_" + name.str();
+  }
+  return text;
+}
 
 LogicalResult kimi::outlineGeneric(HostContext &context, linalg::GenericOp op, int64_t taskWork) {
   if (op->getNumResults() == 0) {

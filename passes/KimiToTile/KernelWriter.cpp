@@ -129,8 +129,7 @@ void KernelWriter::setThreads(int64_t threads, int64_t blocksPerSm, bool special
   aligned = true;
 }
 
-/// The largest power of two, up to `limit`, that divides every value of `dim`.
-static int64_t divisorOf(const SymbolicDim &dim, int64_t limit) {
+int64_t kimi::divisorOf(const SymbolicDim &dim, int64_t limit) {
   for (const auto &[monomial, coefficient] : dim.terms()) {
     while (coefficient % limit != 0) {
       limit /= 2;

@@ -139,6 +139,9 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> imported;
 };
 
+/// The largest power of two, up to `limit` (one itself), that divides every value of `dim`.
+int64_t divisorOf(const SymbolicDim &dim, int64_t limit);
+
 /// What the address of a view and its dynamic strides are multiples of, in bytes, up to 16; its buffer is aligned.
 int64_t alignmentOf(const ViewLayout &layout, mlir::Type element);
 

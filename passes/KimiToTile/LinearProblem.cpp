@@ -132,9 +132,8 @@ void kimi::buildEpilogue(TileBuilder &t, FusedLinearOp op, Value acc, ArrayRef<V
       if (inner.getNumResults() != 1 || !inner.getResult(0).use_empty()) {
         Operation *copy = b.clone(inner, mapping);
         copy->setLoc(t.location());
-        if (rounds && isa<math::TanhOp, math::ExpOp, math::Exp2Op, arith::DivFOp>(copy)) {
-          copy->setAttr(arith::FastMathFlagsAttr::getMnemonic(),
-                        arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::afn));
+        if (rounds) {
+          roundedLater(copy);
         }
       }
     }

@@ -12,6 +12,13 @@
 
 namespace kimi {
 
+/// A name for the kernel of `op`: "map_addf_tanh", "reduce_maximumf", "copy", "fill".
+std::string kernelStem(mlir::linalg::GenericOp op);
+
+/// In the kernel of `writer`, the one value that all elements of a splat constant or a fill have; null for any other
+/// tensor.
+mlir::Value uniformValue(KernelWriter &writer, mlir::Value tensor);
+
 /// Each of these replaces its op by a dispatch of a loop kernel, or reports why it cannot. `taskWork`: element
 /// operations that make a task worth its start.
 mlir::LogicalResult outlineGeneric(HostContext &context, mlir::linalg::GenericOp op, int64_t taskWork);

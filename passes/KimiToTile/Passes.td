@@ -44,6 +44,41 @@ def KimiMaterializeViews : Pass<"kimi-materialize-views", "mlir::ModuleOp"> {
   let dependentDialects = ["mlir::linalg::LinalgDialect", "mlir::tensor::TensorDialect", "mlir::arith::ArithDialect"];
 }
 
+def KimiScheduleElementwiseGpu : Pass<"kimi-schedule-elementwise-gpu", "mlir::ModuleOp"> {
+  let summary = "make block programs of elementwise linalg.generic for a GPU";
+  let description = [{
+    Axes that follow each other in memory of all operands become one dim; operands that are broadcast along a dim have
+    extent 1 there. A block computes a tile of 128 threads times one to four vectors of 16 bytes of the widest result:
+    loads to fragments, a `tile.map`, stores. Where an operand is the same along a dim (a bias, rates of heads) the
+    tile extends along it, so that it is read once a thread. An innermost extent that is only known to be a multiple of a
+    power of two (the axis of a flat tensor) is split by it, so that vectors need no bounds of their own.
+    Where all results have 16 bits, tanh, exp and quotients have only the digits that those keep.
+
+    Run after --kimi-materialize-views; --kimi-outline-generic takes what is left alone, with a remark: reductions, bodies
+    with indices or lookups (gathers, paddings), operands with gaps along the innermost axis of the result or read in an
+    order that is not a permutation, element types other than f32, bf16 and f16, results of no or one element.
+
+    Before:
+    ```mlir
+    %y = linalg.generic {indexing_maps = [#id, #last, #id], iterator_types = ["parallel", "parallel"]}
+        ins(%x, %bias : tensor<?x768xbf16>, tensor<768xbf16>) outs(%e : tensor<?x768xbf16>) { ... math.tanh ... }
+    ```
+    After:
+    ```mlir
+    tile.kernel @map_tanh(%x: memref<?x768xbf16, ..>, %b: memref<1x768xbf16, ..>, %y: memref<..>) attributes {threads = 128} {
+      tile.load %0 from %x[%row, %column] ... ; tile.load %1 from %b[%c0, %column] ...
+      tile.map ins(%0, %1 : ..) outs(%2 : memref<8x256xbf16, #tile.space<fragment>>) { ... }
+      tile.store %2 to %y[%row, %column] ...
+    }
+    ```
+    Numeric effect: none for f32 results; for 16-bit results at most 2^-10 of the value before it is rounded.
+  }];
+  let statistics = [Statistic<"numScheduled", "scheduled", "elementwise ops that became block programs">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
 def KimiOutlineGeneric : Pass<"kimi-outline-generic", "mlir::ModuleOp"> {
   let summary = "make a kernel of plain loops from each linalg.generic, kimi.loops and kimi.cache_append";
   let description = [{

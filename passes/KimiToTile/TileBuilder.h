@@ -8,9 +8,18 @@
 #define KIMI_PASSES_KIMITOTILE_TILEBUILDER_H
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/KimiToTile/KernelWriter.h"
 
 namespace kimi {
+
+/// Lets a function whose value is rounded to 16 bits in the end have no more digits than that keeps.
+inline void roundedLater(mlir::Operation *op) {
+  if (mlir::isa<mlir::math::TanhOp, mlir::math::ExpOp, mlir::math::Exp2Op, mlir::arith::DivFOp>(op)) {
+    op->setAttr(mlir::arith::FastMathFlagsAttr::getMnemonic(),
+                mlir::arith::FastMathFlagsAttr::get(op->getContext(), mlir::arith::FastMathFlags::afn));
+  }
+}
 
 /// Builds tiles (of f32 unless a type is given) and what is done to them, at the insertion point of a kernel writer.
 class TileBuilder {

@@ -70,7 +70,9 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   if (!options.reference) {
     phases.push_back({"schedule", schedules + lower + ",canonicalize,cse"});
   }
-  phases.push_back({"outline", std::string("kimi-generalize-tensor-ops,kimi-materialize-views,kimi-outline-generic") +
+  bool blocks = !options.gpuSchedules.empty() && !options.reference;
+  phases.push_back({"outline", std::string("kimi-generalize-tensor-ops,kimi-materialize-views,") +
+                                   (blocks ? "kimi-schedule-elementwise-gpu," : "") + "kimi-outline-generic" +
                                    (options.cuda ? "{task-work=1}" : "") + ",canonicalize,cse"});
   return phases;
 }

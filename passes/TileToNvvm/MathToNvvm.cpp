@@ -55,8 +55,8 @@ private:
 
   /// e^x = 2^n 2^r, n within the exponents of normal values; r is in [-1/2, 1/2] where n is not at an end.
   Value exactExp(Value x) {
-    Value bounded = arith::MaxNumFOp::create(b, loc, x, f(-87.0));
-    bounded = arith::MinNumFOp::create(b, loc, bounded, f(88.0));
+    Value bounded = LLVM::MaxNumOp::create(b, loc, x, f(-87.0)); // an instruction each
+    bounded = LLVM::MinNumOp::create(b, loc, bounded, f(88.0));
     Value shifted = fma(bounded, f(1.44269504088896341), f(12582912.0)); // 1.5 * 2^23: n in the low bits
     Value n = sub(shifted, f(12582912.0));
     Value r = fma(x, f(1.44269502162933349609), neg(n));
