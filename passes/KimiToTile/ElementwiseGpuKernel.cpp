@@ -39,8 +39,8 @@ ElementwiseTile ElementwiseTile::choose(const ElementwiseSpace &space, int64_t r
     loaded += whole ? operand.elementBytes * tile.vector : 0;
     registers += operand.elementBytes;
   }
-  int64_t vectors = std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(inFlight, std::max<int64_t>(loaded, 1))), 1,
-                                        mostVectors);
+  int64_t vectors =
+      std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(inFlight, std::max<int64_t>(loaded, 1))), 1, mostVectors);
   int64_t left = tile.threads * tile.vector * vectors;
   tile.shape.assign(last + 1, 1);
   // Along the last dim what divides it, or as much as covers it.
@@ -257,9 +257,8 @@ private:
       }
     }
     auto rounds = [](Type type) { return type.isBF16() || type.isF16(); };
-    bool fewDigits = llvm::all_of(op->getResultTypes(), [&](Type type) {
-      return rounds(cast<RankedTensorType>(type).getElementType());
-    });
+    bool fewDigits = llvm::all_of(op->getResultTypes(),
+                                  [&](Type type) { return rounds(cast<RankedTensorType>(type).getElementType()); });
     Value out = fragment(tile.shape, layout, cast<MemRefType>(buffer.getType()).getElementType());
     t.map(fragments, out, [&](ValueRange elements) {
       IRMapping mapping = uniform;

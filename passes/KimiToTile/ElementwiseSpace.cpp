@@ -149,10 +149,10 @@ Value ElementwiseSpace::view(HostContext &context, const Operand &operand) const
   bool asIs = true;
   for (auto [axis, size] : llvm::enumerate(own)) {
     const auto *place = llvm::find(operand.axes, static_cast<int64_t>(axis));
-    bool moves = place != operand.axes.end() && llvm::any_of(llvm::enumerate(groups), [&](auto group) {
-                   return operand.moves[group.index()] &&
-                          llvm::is_contained(group.value(), place - operand.axes.begin());
-                 });
+    bool moves =
+        place != operand.axes.end() && llvm::any_of(llvm::enumerate(groups), [&](auto group) {
+          return operand.moves[group.index()] && llvm::is_contained(group.value(), place - operand.axes.begin());
+        });
     slice.push_back(moves ? materialized(context, b, loc, size) : OpFoldResult(b.getIndexAttr(1)));
     if (moves) {
       kept.push_back(axis);
@@ -162,8 +162,7 @@ Value ElementwiseSpace::view(HostContext &context, const Operand &operand) const
   }
   if (!asIs) {
     SmallVector<OpFoldResult> zeros(own.size(), b.getIndexAttr(0)), ones(own.size(), b.getIndexAttr(1));
-    tensor =
-        tensor::ExtractSliceOp::create(b, loc, RankedTensorType::get(shape, element), tensor, zeros, slice, ones);
+    tensor = tensor::ExtractSliceOp::create(b, loc, RankedTensorType::get(shape, element), tensor, zeros, slice, ones);
   }
   if (kept.empty()) { // one element
     return tensor;

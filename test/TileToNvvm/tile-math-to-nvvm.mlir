@@ -6,8 +6,8 @@ func.func @unit(%x: f32) -> (f32, f32, f32, f32, f32) {
   // CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.f32"(%[[X]])
   %a = math.exp2 %x : f32
   // The reduced argument is taken from x itself, so that infinities and NaN arrive; n from x within bounds.
-  // CHECK: %[[LOW:.*]] = arith.maxnumf %[[X]]
-  // CHECK: arith.minnumf %[[LOW]]
+  // CHECK: %[[LOW:.*]] = llvm.intr.maxnum(%[[X]]
+  // CHECK: llvm.intr.minnum(%[[LOW]]
   // CHECK: %[[R:.*]] = math.fma %[[X]], %{{.*}}, %{{.*}} : f32
   // CHECK: %[[REST:.*]] = math.fma %[[X]], %{{.*}}, %[[R]] : f32
   // CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.f32"(%[[REST]])
