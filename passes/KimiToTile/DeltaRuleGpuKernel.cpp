@@ -97,7 +97,7 @@ bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
     SymbolicDim count = SymbolicDim::ceilDiv(sizes[2], s.chunk) * used, padded = count * s.chunk, all(heads);
     writes = result(operand, {sizes[0], all, padded, SymbolicDim(width)});
     queries = result(operand, {sizes[0], all, padded, SymbolicDim(depth)});
-    keys = result(operand, {sizes[0], all, SymbolicDim(depth), padded});
+    keys = result(operand, {sizes[0], all, count * depth, SymbolicDim(s.chunk)});
     pairs = result(operand, {sizes[0], all, padded, SymbolicDim(s.chunk)});
     reads = erases ? result(operand, {sizes[0], all, padded, SymbolicDim(depth)}) : Value();
     ends = decay ? result(b.getF32Type(), {sizes[0], all, count, SymbolicDim(depth)}) : Value();
@@ -122,6 +122,10 @@ bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
     state = writer.result(cast<RankedTensorType>(op.getState().getType()), context.scalars.shape(op.getState()));
   }
   return complete;
+}
+
+Value DeltaRuleGpuKernel::keyRow(Value token) {
+  return mulIndex(divide(token, writer.constant(s.chunk)), writer.constant(depth));
 }
 
 /// Which head, and which rows or columns of it, this block computes.
@@ -168,6 +172,16 @@ Value DeltaRuleGpuKernel::exponential(Value x) {
   if (operand.isF32()) {
     return math::ExpOp::create(b, loc, x);
   }
-  constexpr float log2e = 1.44269504088896340736f;
-  return math::Exp2Op::create(b, loc, mul(x, t.number(log2e)), arith::FastMathFlags::afn);
+  return power(mul(x, t.number(kLog2e)));
+}
+
+Value DeltaRuleGpuKernel::power(Value x) {
+  if (operand.isF32()) {
+    return math::ExpOp::create(b, loc, x);
+  }
+  return math::Exp2Op::create(b, loc, x, arith::FastMathFlags::afn);
+}
+
+void DeltaRuleGpuKernel::assign(Value out, ValueRange ins, llvm::function_ref<Value(ValueRange)> fn) {
+  t.map(ins, out, [&](ValueRange e) { return castTo(fn(e), elementOf(out)); });
 }

@@ -22,7 +22,7 @@ struct DeltaRuleChunks {
   mlir::Value writes;  // [B, H, T', Dv]: U
   mlir::Value reads;   // [B, H, T', Dk]: W; null where the rule reads nothing back
   mlir::Value queries; // [B, H, T', Dk]: scale q e^G
-  mlir::Value keys;    // [B, H, Dk, T']: k e^(G_C - G), transposed
+  mlir::Value keys;    // [B, H, T'/C Dk, C]: k e^(G_C - G), each chunk transposed and in one piece
   mlir::Value pairs;   // [B, H, T', C]: P
   mlir::Value ends;    // [B, H, T'/C, Dk], f32: e^(G_C); null without decay
 };
@@ -40,6 +40,8 @@ struct DeltaRuleChunks {
 /// pairs within blocks of up to 16 rows are one product, with the middle row as anchor.
 class DeltaRuleGpuKernel {
 public:
+  static constexpr float kLog2e = 1.44269504088896340736f;
+
   DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleTile &tile, DeltaRulePart part,
                      const DeltaRuleChunks *chunks);
   /// `used`: 1 where the launch has work to do, 0 where another variant does it all (its workspace is empty then).
@@ -56,13 +58,24 @@ private:
 
   // Of prepare
   void loadGates();
+  mlir::Value held(mlir::Value rows);
   void scaleRows();
   void erased(mlir::Value rows);
+  mlir::Value isLater(int64_t half);
+  mlir::Value together(int64_t block);
+  void addProduct(mlir::Value sum, mlir::Value rows, mlir::Value columns, llvm::function_ref<mlir::Value()> counts);
   void addLevel(int64_t half);
   void addBlocks(int64_t block);
-  void solveRows();
+  void sinceStart(mlir::Value rows, mlir::Value out, float factor);
+  void untilEnd(mlir::Value rows, mlir::Value out);
   void storeKeys();
+  void storeQueries();
+  void solveRows();
+  mlir::Value inverseTimes(mlir::Value inverse, mlir::Value gates);
+  void storeProduct(mlir::Value left, mlir::Value right, mlir::Value target);
 
+  /// The row of `keys` where the chunk of `token` begins.
+  mlir::Value keyRow(mlir::Value token);
   /// The head of `buffer` (axis 1) that this block's head reads.
   mlir::Value headOf(mlir::Value buffer);
   /// Loads `tile` from rows `row`, .. and columns `column`, .. of an operand [B, H', T, D]; of [B, H', T] where the
@@ -71,6 +84,11 @@ private:
   /// Stores `tile` to rows `row`, .. of the result.
   void storeResult(mlir::Value tile, mlir::Value row);
   mlir::Value exponential(mlir::Value x);
+  /// e^x of what `sums` holds: where results are rounded to 16 bits, it holds powers of two.
+  mlir::Value power(mlir::Value x);
+  bool isNarrow() const { return !operand.isF32(); }
+  /// out = fn(elements of ins), as the type of `out`.
+  void assign(mlir::Value out, mlir::ValueRange ins, llvm::function_ref<mlir::Value(mlir::ValueRange)> fn);
   mlir::Value narrowed(mlir::Value x) { return castTo(x, operand); }
   mlir::Value castTo(mlir::Value x, mlir::Type type);
   mlir::Value widened(mlir::Value x) { return castTo(x, b.getF32Type()); }
@@ -107,13 +125,15 @@ private:
   int64_t heads;        // of the state
   float scale;
   bool erases;
-  mlir::Value zero;                                                    // index
+  int64_t blockRows = 1; // of blocks whose pairs are one product, as the gates' range allows; 1: there are none
+  mlir::Value zero;      // index
   mlir::Value q, k, v, decay, beta, erase, write, initial, out, state; // buffers
   mlir::Value writes, reads, queries, keys, pairs, ends;               // of the workspace
   mlir::Value batchIndex, head, first, firstColumn;
-  // Tiles of prepare: rows of the chunk as they are, the erased keys, factors of a level, sums of gates, products
-  mlir::Value keyRows, queryRows, eraseRows, eraseFactor, rowFactors, columnFactors, sums, anchor, matrix, pairTile,
-      product;
+  // Tiles of prepare: rows of the chunk as they are, the erased keys, what W is made of; factors of a level; sums of
+  // gates and their anchors, powers of the differences within blocks; products
+  mlir::Value keyRows, queryRows, valueRows, eraseRows, eraseFactor, readRows, rowFactors, columnFactors, sums, anchor,
+      up, down, matrix, pairTile, product;
 };
 
 /// "delta_rule_d128x128_h96_channel_beta": what kernels of `op` are called.

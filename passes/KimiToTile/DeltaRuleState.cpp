@@ -37,7 +37,7 @@ void DeltaRuleGpuKernel::runChunks() {
   Value size = writer.constant(s.chunk), upper = writer.extent(queries, 2);
   auto loads = [&](Value at) {
     t.load(queryTile, queries, {batchIndex, head, at, zero}, {2, 3});
-    t.load(keyTile, keys, {batchIndex, head, zero, at}, {2, 3});
+    t.load(keyTile, keys, {batchIndex, head, keyRow(at), zero}, {2, 3});
     t.load(pairRows, pairs, {batchIndex, head, at, zero}, {2, 3});
     t.load(writeTile, writes, {batchIndex, head, at, firstColumn}, {2, 3});
     if (erases) {

@@ -404,11 +404,13 @@ std::optional<DeltaRuleTile> kimi::chooseDeltaRuleTile(const GpuArch &arch, cons
   // A thread has a column (two were half as fast); those of few channels are held more than once.
   tile.prepareThreads = std::clamp<int64_t>((std::max(shape.depth, shape.width) + 31) / 32 * 32, 128, 256);
   int64_t square = tile.chunk * tile.chunk, rows = tile.chunk * shape.depth * shape.elementSize;
-  int64_t ofPrepare = 5 * rows + 4 * square + tile.prepareThreads / 32 * stagingPerWarp + reserved;
+  bool narrow = shape.elementSize < 4;
+  int64_t tiles = narrow ? 7 : 5; // of rows, at a time
+  int64_t ofPrepare = tiles * rows + 4 * square + tile.prepareThreads / 32 * stagingPerWarp + reserved;
   if (ofPrepare > arch.sharedPerBlock) {
     return std::nullopt;
   }
-  tile.prepareBlocks = arch.blocksPerSm(tile.prepareThreads, ofPrepare, /*accumulators=*/128);
+  tile.prepareBlocks = arch.blocksPerSm(tile.prepareThreads, ofPrepare, narrow && shape.bounded ? 64 : 128);
   for (int64_t stages : {2, 1}) {
     for (int64_t columns : {128, 64, 32, 16}) {
       if (shape.depth * columns > mostStateRegisters * threads || (columns > 16 && columns / 2 >= shape.width)) {

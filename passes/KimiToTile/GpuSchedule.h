@@ -121,6 +121,7 @@ std::vector<AttentionChoice> chooseAttentionTiles(const GpuArch &arch, const Att
 struct DeltaRuleShape {
   int64_t depth, width; // channels of keys, of values
   int64_t elementSize;  // of what is multiplied
+  bool bounded;         // decays have a bound, so that few powers of them do for a chunk
 };
 
 /// What the blocks of a delta rule compute.

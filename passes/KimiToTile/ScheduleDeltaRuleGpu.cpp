@@ -10,6 +10,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/KimiToTile/DeltaRuleGpuKernel.h"
+#include "passes/KimiToTile/GateRange.h"
 #include "passes/KimiToTile/GpuArchOption.h"
 #include "passes/KimiToTile/Passes.h"
 
@@ -51,7 +52,8 @@ private:
       narrow &= typeOf(value).getElementType() == typeOf(op.getQ()).getElementType() &&
                 !typeOf(value).getElementType().isF32();
     }
-    return {typeOf(op.getK()).getDimSize(3), typeOf(op.getV()).getDimSize(3), narrow ? 2 : 4};
+    bool bounded = !op.getDecay() || std::isfinite(rangeOfElements(op.getDecay()).least);
+    return {typeOf(op.getK()).getDimSize(3), typeOf(op.getV()).getDimSize(3), narrow ? 2 : 4, bounded};
   }
 
   std::string whyNot(DeltaRuleOp op) {

@@ -5,7 +5,7 @@
 // RUN: not kimi-opt %s --kimi-schedule-delta-rule-gpu="arch=75" 2>&1 | FileCheck %s --check-prefix=ARCH
 // ARCH: there are no schedules for the compute capability '75'
 
-// The formulas: sums of gates, five levels of pairs, the two systems.
+// The formulas: sums of gates, five levels of pairs, the inverse of the system and its two products.
 // KERNEL-LABEL: tile.kernel @delta_rule_h6_d32x32_channel_beta_prepare
 // KERNEL: tile.scan
 // KERNEL: tile.pick_rows {{.*}} block 32 row 16
@@ -15,7 +15,9 @@
 // KERNEL: tile.pick_rows {{.*}} block 8 row 4
 // KERNEL: tile.pick_rows {{.*}} block 4 row 2
 // KERNEL: tile.pick_rows {{.*}} block 2 row 1
-// KERNEL-COUNT-2: tile.solve
+// KERNEL: tile.solve {{.*}}, memref<32x32xf32, #tile.space<fragment>>
+// KERNEL-NOT: tile.solve
+// KERNEL-COUNT-2: tile.mma {{.*}} memref<32x32xbf16, #tile.space<shared>>, memref<32x32xbf16, #tile.space<shared>>
 // KERNEL: tile.return
 // KERNEL-LABEL: tile.kernel @delta_rule_h6_d32x32_channel_beta_chunks
 // KERNEL: tile.pipeline
@@ -87,9 +89,9 @@ func.func @bounded(%q: tensor<1x1x32x16xf32>, %z: tensor<1x1x32xf32>) -> tensor<
   return %o : tensor<1x1x32x16xf32>
 }
 // KERNEL-LABEL: tile.kernel @delta_rule_h1_d16x16_head_prepare
-// KERNEL: tile.pick_rows {{.*}} block 32 row 16
 // KERNEL: tile.pick_rows {{.*}} block 16 row 8
-// KERNEL-NOT: tile.pick_rows {{.*}} block 8
+// KERNEL: tile.pick_rows {{.*}} block 32 row 24
+// KERNEL-NOT: tile.pick_rows {{.*}} block {{8|16}}
 // KERNEL: tile.pick_rows {{.*}} block 32 row 31
 // KERNEL: tile.return
 

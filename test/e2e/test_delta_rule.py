@@ -119,6 +119,63 @@ def kda_inputs(rng, heads, tokens, dk, dv, gates):
     return {"q": draw(dk), "k": k, "v": draw(dv), "g": g.astype(np.float32), "beta": 1 / (1 + np.exp(-draw(1)))}
 
 
+def off(got, expected):
+    """|got - expected| / |expected|."""
+    return np.linalg.norm(got - expected) / np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("arch", ["80", "90a"])
+def test_gpu_schedules_in_16_bits(tmp_path, rule, arch):
+    """The tile programs of a GPU that multiply bf16: sums of levels, and the inverse of the system."""
+    delta, decay = RULES[rule]
+    heads, dk, dv = 2, 32, 48
+    widths = {"q": heads * dk, "k": heads * dk, "v": heads * dv}
+    widths.update({"g": heads * dk if decay == "channel" else heads} if decay else {})
+    widths.update({"beta": heads} if delta else {})
+    node = helper.make_node("LinearAttention", ["q", "k", "v", "past", "g" if decay else "", "beta" if delta else ""], ["o", "present"],
+                            q_num_heads=heads, kv_num_heads=heads, update_rule=rule.removesuffix("_head"))
+    memory = ["batch", heads, dk, dv]
+    save(tmp_path / "model.onnx", [node], [info(name, ["batch", "time", width]) for name, width in widths.items()] + [info("past", memory)],
+         [info("o", ["batch", "time", heads * dv]), info("present", memory)], opset=27)
+    call = compiled(tmp_path, "--precision=bf16", f"--gpu-schedules={arch}")
+    rng = np.random.default_rng()
+    for tokens in (7, 33, 130):
+        x = kda_inputs(rng, heads, tokens, dk, dv, "random")
+        if decay == "head":
+            x["g"] = x["g"][..., :1]
+        x = {name: x[name] for name in widths}
+        past = rng.standard_normal((2, heads, dk, dv)).astype(np.float32)
+        gates = [None if x.get(name) is None else x[name].astype(np.float64) for name in ("g", "beta", "beta")]
+        o, state = recurrence(*(a.astype(np.float64) for a in (x["q"], x["k"], x["v"], past)), dk**-0.5, *gates)
+        got = call(past=past, **{name: packed(array) for name, array in x.items()})
+        assert off(got["o"], packed(o)) < 1e-2 and off(got["present"], state) < 1e-2
+
+
+@pytest.mark.parametrize("precision,bound", [("f32", 1e-5), ("bf16", 1e-2), ("fp16", 1e-2)])
+@pytest.mark.parametrize("gates", ["random", "zero", "lowest"])
+def test_bounded_gates_on_gpu_schedules(tmp_path, gates, precision, bound):
+    """Gates that a sigmoid holds above -5, so that pairs within 16 rows are one product; what comes later changes nothing."""
+    heads, dk, dv, tokens = 2, 32, 32, 130
+    widths = {"q": heads * dk, "k": heads * dk, "v": heads * dv, "g": heads * dk, "beta": heads}
+    nodes = [helper.make_node("Sigmoid", ["g"], ["open"]), helper.make_node("Mul", ["open", "least"], ["decay"]),
+             helper.make_node("LinearAttention", ["q", "k", "v", "", "decay", "beta"], ["o", ""], q_num_heads=heads, kv_num_heads=heads)]
+    save(tmp_path / "model.onnx", nodes, [info(name, ["batch", "time", width]) for name, width in widths.items()],
+         [info("o", ["batch", "time", heads * dv])], [numpy_helper.from_array(np.float32(-5), "least")], opset=27)
+    rng = np.random.default_rng()
+    x = kda_inputs(rng, heads, tokens, dk, dv, "random")
+    x["g"] = {"random": 3 * rng.standard_normal(x["g"].shape), "zero": np.full(x["g"].shape, -30.0), "lowest": np.full(x["g"].shape, 30.0)}[gates]
+    wide = [x[name].astype(np.float64) for name in ("q", "k", "v")]
+    o, _ = recurrence(*wide, np.zeros((2, heads, dk, dv)), dk**-0.5, -5 / (1 + np.exp(-x["g"])), x["beta"], x["beta"])
+    call = compiled(tmp_path, f"--precision={precision}", "--gpu-schedules=90a")
+    got = call(**{name: packed(array) for name, array in x.items()})["o"]
+    assert off(got, packed(o)) < bound
+    for name in ("k", "v", "g"):
+        x[name] = x[name].copy()
+        x[name][:, :, 75:] *= 0.5
+    np.testing.assert_array_equal(call(**{name: packed(array) for name, array in x.items()})["o"][:, :75], got[:, :75])
+
+
 @pytest.mark.parametrize("gates", ["random", "zero", "bound", "large", "infinite", "one_slow"])
 def test_chunkwise_gates(tmp_path, gates):
     """Any gate is finite and right in the chunkwise form, and what comes later changes nothing before it."""
@@ -140,9 +197,10 @@ def test_chunkwise_gates(tmp_path, gates):
         np.testing.assert_array_equal(again[:, :75], got[:, :75])
 
 
-def test_scan_with_erase_and_write(tmp_path):
+@pytest.mark.parametrize("dv", [24, 32])  # 24 are no whole matrix instructions
+def test_scan_with_erase_and_write(tmp_path, dv):
     """Gated DeltaNet-2, spelled out in a Scan."""
-    heads, dk, dv = 3, 16, 24
+    heads, dk = 3, 16
     body = helper.make_graph(
         [helper.make_node("Exp", ["gt"], ["e"]), helper.make_node("Unsqueeze", ["e", "last"], ["e4"]),
          helper.make_node("Mul", ["s", "e4"], ["faded"]), helper.make_node("Mul", ["bt", "kt"], ["bk"]),
@@ -163,6 +221,7 @@ def test_scan_with_erase_and_write(tmp_path):
          [info("past", ["batch", heads, dk, dv])] + [info(name, ["time", "batch", heads, width]) for name, width in widths.items()],
          [info("present", ["batch", heads, dk, dv]), info("o", ["time", "batch", heads, dv])], opset=23)
     calls = [compiled(tmp_path), compiled(tmp_path, "--delta-chunk=32")]
+    narrow = compiled(tmp_path, "--precision=bf16", "--gpu-schedules=90a")
     rng = np.random.default_rng(7)
     for tokens in TOKENS:
         x = {name: rng.standard_normal((2, heads, tokens, width)) for name, width in widths.items()}
@@ -174,6 +233,8 @@ def test_scan_with_erase_and_write(tmp_path):
             got = call(past=past, **{name: array.transpose(2, 0, 1, 3) for name, array in x.items()})
             np.testing.assert_allclose(got["o"], o.transpose(2, 0, 1, 3), rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(got["present"], state, rtol=1e-4, atol=1e-4)
+        got = narrow(past=past, **{name: array.transpose(2, 0, 1, 3) for name, array in x.items()})
+        assert off(got["o"], o.transpose(2, 0, 1, 3)) < 1e-2 and off(got["present"], state) < 1e-2
 
 
 def test_loop(tmp_path):
