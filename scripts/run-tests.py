@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs every suite of the project and prints one closing line: `N passed, N failed, N skipped`.
 
-Suites: lit (test/**/*.mlir, *.test), unit (GoogleTest binaries through ctest) and e2e (pytest in test/e2e).
+Suites: lit (test/**/*.mlir, *.test), unit (GoogleTest binaries through ctest), e2e (pytest in test/e2e) and fuzz
+(scripts/fuzz.sh for a minute a target; of its own build, under ASan and UBSan).
 Exit status 0 only when nothing failed and every suite ran at least one test.
 """
 import argparse
@@ -64,19 +65,31 @@ def run_e2e(build, args):
     return count_junit(out)
 
 
+def run_fuzz(build, args):
+    """`convert` is left out: the passes under ASan take longer to compile than all else here. Its inputs are replayed."""
+    result = subprocess.run(["scripts/fuzz.sh", "--jobs", "2", "module", "tokenizer", "arrays", "import"], check=False, stdout=subprocess.PIPE, text=True)
+    print(result.stdout, end="", flush=True)
+    verdicts = [line.endswith(" 0 findings") for line in result.stdout.splitlines() if line.startswith("fuzz: ")]
+    failed = max(verdicts.count(False), int(result.returncode != 0))
+    return {"passed": verdicts.count(True), "failed": failed, "skipped": 0}
+
+
+SUITES = {"lit": run_lit, "unit": run_unit, "e2e": run_e2e, "fuzz": run_fuzz}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--suite", action="append", choices=["lit", "unit", "e2e"], help="only this suite (repeatable)")
+    parser.add_argument("--suite", action="append", choices=list(SUITES), help="only this suite (repeatable)")
     parser.add_argument("--unit", default="", metavar="REGEX", help="only unit tests of such a name (ctest -R)")
     parser.add_argument("--e2e", action="append", metavar="FILE", help="only this file of test/e2e (repeatable)")
     args = parser.parse_args()
     # For builds with ASan: allocators of LLVM's headers poison memory that libLLVM, which is not instrumented, then uses.
     os.environ.setdefault("ASAN_OPTIONS", "allow_user_poisoning=0")
     total = {"passed": 0, "failed": 0, "skipped": 0}
-    for name in dict.fromkeys(args.suite or ["lit", "unit", "e2e"]):
+    for name in dict.fromkeys(args.suite or SUITES):
         print(f"== {name}", flush=True)
-        counts = {"lit": run_lit, "unit": run_unit, "e2e": run_e2e}[name](args.build, args)
+        counts = SUITES[name](args.build, args)
         print(f"== {name}: {counts}", flush=True)
         if counts["passed"] == 0:
             print(f"== {name}: no test passed", flush=True)
