@@ -56,6 +56,17 @@ bool isElementwise(linalg::GenericOp op) {
          !op.payloadUsesValueFromOperand(op.getDpsInitOperand(0));
 }
 
+/// Whether `op` does nothing but cast its input from elements of one type to another.
+bool isCast(linalg::GenericOp op, Type from, Type to) {
+  if (!isElementwise(op) || op.getNumDpsInputs() != 1 || elementOf(op.getDpsInputs()[0]) != from ||
+      elementOf(op->getResult(0)) != to ||
+      !llvm::all_of(op.getIndexingMapsArray(), [](AffineMap map) { return map.isIdentity(); })) {
+    return false;
+  }
+  Operation *cast = op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
+  return isa_and_nonnull<arith::ExtFOp, arith::TruncFOp>(cast) && cast->getOperand(0) == op.getBody()->getArgument(0);
+}
+
 /// Ops that work in fp32 inside and give a tensor of the type of their first operand.
 bool isRowwise(Operation *op) { return isa<LayerNormOp, RmsNormOp, GeluOp, L2NormOp>(op); }
 
@@ -142,7 +153,7 @@ private:
           }
         })
         .Case([&](linalg::GenericOp generic) {
-          if (passesOn && isElementwise(generic)) {
+          if ((passesOn && isElementwise(generic)) || isCast(generic, Float32Type::get(func.getContext()), type)) {
             llvm::for_each(generic.getDpsInputs(), want);
           }
         })
@@ -395,7 +406,35 @@ private:
     return false;
   }
 
+  /// Casts of the graph itself: what it widens is as well read as it is, what it would round is narrow already.
+  bool dropCast(linalg::GenericOp op) {
+    Type wide = Float32Type::get(func.getContext());
+    Value source = op.getDpsInputs().empty() ? Value() : op.getDpsInputs()[0], result = op->getResults().front();
+    if (isCast(op, type, wide)) {
+      // The pass may only speak for the users of `source` where all of them are such casts.
+      bool always = llvm::all_of(source.getUsers(), [&](Operation *user) {
+        auto generic = dyn_cast<linalg::GenericOp>(user);
+        return isa<tensor::DimOp>(user) || (generic && isCast(generic, type, wide));
+      });
+      if (!isNarrow(source) && !always) {
+        return false;
+      }
+      result.replaceAllUsesWith(source);
+      narrowed.insert(source);
+      wideForms.try_emplace(source, result);
+      return true;
+    }
+    if (isCast(op, wide, type) && isNarrow(source)) {
+      result.replaceAllUsesWith(source);
+      return true;
+    }
+    return false;
+  }
+
   void rewriteGeneric(linalg::GenericOp op) {
+    if (dropCast(op)) {
+      return;
+    }
     Value result = op->getResult(0);
     bool isRounded = isElementwise(op) && isWanted(result);
     if (isRounded) {
