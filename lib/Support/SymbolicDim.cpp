@@ -7,6 +7,7 @@
 
 #include "lib/Support/SymbolicDim.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -530,6 +531,20 @@ SymbolicDim SymbolicDim::extremum(AtomKind kind, const SymbolicDim &a, const Sym
 SymbolicDim SymbolicDim::min(const SymbolicDim &a, const SymbolicDim &b) { return extremum(AtomKind::Min, a, b); }
 SymbolicDim SymbolicDim::max(const SymbolicDim &a, const SymbolicDim &b) { return extremum(AtomKind::Max, a, b); }
 
+bool SymbolicDim::isTruth() const {
+  // A product of truths, or 1 less one.
+  auto isProduct = [](const SymbolicDim &dim) {
+    const auto &terms = dim.terms();
+    return terms.size() == 1 && terms.begin()->second == 1 &&
+           llvm::all_of(terms.begin()->first, [&](const auto &factor) {
+             AtomRef atom = dim.atom(factor.first);
+             return atom->kind == AtomKind::Eq || atom->kind == AtomKind::Lt ||
+                    (atom->kind == AtomKind::Select && atom->operands[1].isTruth() && atom->operands[2].isTruth());
+           });
+  };
+  return is(0) || isProduct(*this) || isProduct(SymbolicDim(1) - *this);
+}
+
 SymbolicDim SymbolicDim::eq(const SymbolicDim &a, const SymbolicDim &b) {
   SymbolicDim difference = a - b;
   if (std::optional<int64_t> constant = difference.getConstant()) {
@@ -538,6 +553,15 @@ SymbolicDim SymbolicDim::eq(const SymbolicDim &a, const SymbolicDim &b) {
   SymbolicDim opposite = b - a;
   if (difference.isKnownPositive() || opposite.isKnownPositive()) {
     return SymbolicDim(0);
+  }
+  // What is 0 or 1 is compared by its value: an extent that went through arithmetic reads as before.
+  for (const SymbolicDim &side : {difference, opposite}) {
+    if (side.isTruth()) {
+      return SymbolicDim(1) - side;
+    }
+    if ((side + SymbolicDim(1)).isTruth()) {
+      return side + SymbolicDim(1);
+    }
   }
   return fromAtom(AtomKind::Eq, "", {difference.str() < opposite.str() ? opposite : difference, SymbolicDim(0)});
 }
@@ -558,6 +582,12 @@ SymbolicDim SymbolicDim::le(const SymbolicDim &a, const SymbolicDim &b) { return
 SymbolicDim SymbolicDim::select(const SymbolicDim &cond, const SymbolicDim &a, const SymbolicDim &b) {
   if (std::optional<int64_t> constant = cond.getConstant()) {
     return *constant != 0 ? a : b;
+  }
+  if (cond.isTruth() && a.is(1) && b.is(0)) {
+    return cond;
+  }
+  if (cond.isTruth() && a.is(0) && b.is(1)) {
+    return SymbolicDim(1) - cond;
   }
   return a == b ? a : fromAtom(AtomKind::Select, "", {cond, a, b});
 }

@@ -94,6 +94,8 @@ private:
   SymbolicDim bounded() const;
   int degree() const;
   bool provenNonNegative(int depth, int &budget) const;
+  /// Whether this is 0 or 1, as eq and lt are.
+  bool isTruth() const;
   static bool isIdentifier(const std::string &name);
   std::shared_ptr<const std::map<Monomial, int64_t>> poly;
   std::shared_ptr<const std::map<std::string, AtomRef>> atoms;

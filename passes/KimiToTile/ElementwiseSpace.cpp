@@ -153,7 +153,10 @@ Value ElementwiseSpace::view(HostContext &context, const Operand &operand) const
         place != operand.axes.end() && llvm::any_of(llvm::enumerate(groups), [&](auto group) {
           return operand.moves[group.index()] && llvm::is_contained(group.value(), place - operand.axes.begin());
         });
-    slice.push_back(moves ? materialized(context, b, loc, size) : OpFoldResult(b.getIndexAttr(1)));
+    // As the tensor has it: written out anew, an extent may read differently, and a join of dims not be seen.
+    OpFoldResult whole = ShapedType::isDynamic(staticOr(size)) ? tensor::getMixedSize(b, loc, tensor, axis)
+                                                               : OpFoldResult(b.getIndexAttr(staticOr(size)));
+    slice.push_back(moves ? whole : OpFoldResult(b.getIndexAttr(1)));
     if (moves) {
       kept.push_back(axis);
       shape.push_back(staticOr(size));

@@ -144,6 +144,22 @@ TEST(SymbolicDim, LongNamesAreToldApart) {
   EXPECT_EQ(a.leaves().begin()->name, name + "a");
 }
 
+// Written out as operations and read back, a condition is the same.
+TEST(SymbolicDim, TruthsAreKept) {
+  SymbolicDim some = SymbolicDim::lt(0, seq), one = SymbolicDim::eq(batch, 1), both = some * one;
+  for (const SymbolicDim &truth : {some, one, both, SymbolicDim(1) - both}) {
+    EXPECT_EQ(SymbolicDim::select(truth, 1, 0), truth);
+    EXPECT_EQ(SymbolicDim::select(truth, 0, 1), SymbolicDim(1) - truth);
+    EXPECT_EQ(SymbolicDim::eq(truth, 0), SymbolicDim(1) - truth);
+    EXPECT_EQ(SymbolicDim::eq(0, truth), SymbolicDim(1) - truth);
+    EXPECT_EQ(SymbolicDim::eq(truth, 1), truth);
+  }
+  EXPECT_NE(SymbolicDim::eq(seq, 0), SymbolicDim(1) - seq); // which may be 5
+  EXPECT_NE(SymbolicDim::select(seq, 1, 0), seq);
+  EXPECT_NE(SymbolicDim::eq(some + one, 0), SymbolicDim(1) - some - one);
+  EXPECT_NE(SymbolicDim::select(some, seq, 0), some);
+}
+
 TEST(SymbolicDim, RuntimeValuesAreFound) {
   SymbolicDim limit = SymbolicDim::runtime("limit");
   EXPECT_TRUE(SymbolicDim::max(limit + seq, 0).hasRuntime());
