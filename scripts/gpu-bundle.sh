@@ -60,6 +60,7 @@ add_folder() { # an ONNX test folder
   name=$(basename "$folder")
   mkdir -p "$bundle/cases/$name"
   cp -r "$folder"/test_data_set_* "$bundle/cases/$name/"
+  [ ! -e "$folder/tolerance" ] || cp "$folder/tolerance" "$bundle/cases/$name/"
   chmod -R u+w "$bundle/cases/$name"
   for precision in ${precisions//,/ }; do
     compile "$folder/model.onnx" "$bundle/cases/$name/$precision.kmod" "$precision" || continue

@@ -6,7 +6,8 @@
 # NAME: cases to run, all by default. --benchmark times decode and prefill of the mini model and of measured/*.kmod, too.
 # --sanitize runs the mini model under compute-sanitizer (memcheck, racecheck, synccheck), which must be on the path.
 # f32 modules must be within rtol 1e-3, atol 1e-4 of the expected outputs; bf16, fp16 and tf32 ones within 1e-2 of their
-# norm. Greedy text must be equal in f32. Logs go to logs/. Exit status: 0 all pass, 1 something failed, 2 wrong usage.
+# norm, unless a case has a file `tolerance` with flags of its own. Greedy text must be equal in f32. Logs go to logs/.
+# Exit status: 0 all pass, 1 something failed, 2 wrong usage.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 run=${KIMI_RUN:-$here/bin/kimi-run}
@@ -19,7 +20,7 @@ while [ $# -gt 0 ]; do
     --device) device=$2; shift 2 ;;
     --benchmark) benchmark=1; shift ;;
     --sanitize) sanitize=1; shift ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "run.sh: unknown option $1" >&2; exit 2 ;;
     *) names+=("$1"); shift ;;
   esac
@@ -51,6 +52,7 @@ for name in "${names[@]}"; do
     precision=$(basename "$module" .kmod)
     tolerance=(--rtol 1e-3 --atol 1e-4)
     [ "$precision" = f32 ] || tolerance=(--rnorm 1e-2)
+    [ ! -e "$case_dir/tolerance" ] || read -ra tolerance < "$case_dir/tolerance"
     log=$logs/$name.$precision.log
     timeout 120 "$run" --onnx-test "$case_dir" --module "$module" --device "$device" "${tolerance[@]}" > "$log" 2>&1
     status=$?
