@@ -377,6 +377,33 @@ def FuseElementwise : Pass<"kimi-fuse-elementwise"> {
                            "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def FoldCasts : Pass<"kimi-fold-casts", "::mlir::ModuleOp"> {
+  let summary = "bring conversions of floats to the ops that can do them";
+  let description = [{
+    Kernels compute in fp32 whatever the types of their tensors are, so a conversion that is a launch of its own only moves
+    memory. Views (transposes, reshapes, slices, casts) are taken of the narrow tensor: those of a widened one are widened
+    instead, those that are only rounded are views of the rounded one. A tensor that is widened and rounded back is the tensor.
+    `kimi.l2_norm`, `gated_rms_norm`, `layer_norm`, `kda_gate`, `softmax` over, `attn_res` of, and a `kimi.delta_rule` whose
+    result is rounded: the op reads the narrow operands, and gives the rounded result where its operands have that type.
+
+    Before:
+    ```mlir
+    %w = linalg.generic ins(%q : tensor<?x?x256xbf16>) { arith.extf } -> tensor<?x?x256xf32>
+    %h = tensor.expand_shape %w [[0], [1], [2, 3]] ... into tensor<?x?x2x128xf32>
+    %n = kimi.l2_norm %h eps 1.0e-6 : tensor<?x?x2x128xf32> -> tensor<?x?x2x128xf32>
+    %r = linalg.generic ins(%n : tensor<?x?x2x128xf32>) { arith.truncf } -> tensor<?x?x2x128xbf16>
+    ```
+    After:
+    ```mlir
+    %h = tensor.expand_shape %q [[0], [1], [2, 3]] ... into tensor<?x?x2x128xbf16>
+    %r = kimi.l2_norm %h eps 1.0e-6 : tensor<?x?x2x128xbf16> -> tensor<?x?x2x128xbf16>
+    ```
+    Numeric effect: exact.
+  }];
+  let statistics = [Statistic<"folded", "folded", "conversions that became part of an op, or nothing">];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def AddNextToken : Pass<"kimi-add-next-token", "::mlir::ModuleOp"> {
   let summary = "the greedy token as an output, and an entry that computes the last logits only";
   let description = [{

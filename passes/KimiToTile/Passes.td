@@ -342,6 +342,36 @@ def KimiScheduleAttnRes : Pass<"kimi-schedule-attn-res", "mlir::ModuleOp"> {
                            "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
 }
 
+def KimiScheduleRowNormsGpu : Pass<"kimi-schedule-row-norms-gpu", "mlir::ModuleOp"> {
+  let summary = "make block programs of norms and softmax over the last axis for a GPU";
+  let description = [{
+    `kimi.l2_norm`, `rms_norm`, `gated_rms_norm`, `layer_norm` and `softmax` of the last axis: a launch each that reads
+    every row once, 16 bytes a lane where rows are aligned to that, sums in fp32 and writes it once. Rows of up to 32 such
+    vectors lie within a warp, several of them where they are short (two of 128 channels in bf16); longer ones are shared by
+    the warps of a block (7168: 448 threads). Rows that are not one stride apart (heads of a part of a wider projection)
+    are taken as [tokens, heads, channels].
+
+    An elementwise op that computes x for the norm alone, from operands that lie like x, is done by its kernel, and so is an
+    elementwise op of the result that is its only reader: activations, conversions. Where what is stored has 16 bits,
+    exponentials and quotients have only the digits that those keep.
+
+    Left to the reference lowering, with a remark: other axes, numbers of channels that are not known, element types other
+    than f32, bf16 and f16, rows that do not fit a block.
+
+    Before: `%y = kimi.l2_norm %x eps 1.0e-6 : tensor<?x?x96x128xbf16> -> tensor<?x?x96x128xbf16>`
+
+    After: `%y = kimi.dispatch [@l2_norm_128] grid(%n, %c1, %c1) ins(%rows : tensor<?x128xbf16>) dims(%m) -> tensor<?x128xbf16>`
+
+    Numeric effect: reassociates sums over channels; multiplies with reciprocals instead of dividing.
+  }];
+  let options = [Option<"archName", "arch", "std::string", "\"90\"", "compute capability times ten; 90a: with wgmma">,
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "0", "SMs of the device; 0: the usual number">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "norms that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
 def KimiScheduleGreedyToken : Pass<"kimi-schedule-greedy-token", "mlir::ModuleOp"> {
   let summary = "make tile kernels of kimi.greedy_token";
   let description = [{

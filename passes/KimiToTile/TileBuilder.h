@@ -16,8 +16,12 @@ namespace kimi {
 /// Lets a function whose value is rounded to 16 bits in the end have no more digits than that keeps.
 inline void roundedLater(mlir::Operation *op) {
   if (mlir::isa<mlir::math::TanhOp, mlir::math::ExpOp, mlir::math::Exp2Op, mlir::arith::DivFOp>(op)) {
+    auto flags = mlir::arith::FastMathFlags::afn;
+    if (mlir::isa<mlir::arith::DivFOp>(op)) { // by a constant: times its reciprocal
+      flags = flags | mlir::arith::FastMathFlags::arcp;
+    }
     op->setAttr(mlir::arith::FastMathFlagsAttr::getMnemonic(),
-                mlir::arith::FastMathFlagsAttr::get(op->getContext(), mlir::arith::FastMathFlags::afn));
+                mlir::arith::FastMathFlagsAttr::get(op->getContext(), flags));
   }
 }
 

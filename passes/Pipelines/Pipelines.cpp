@@ -44,6 +44,9 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   if (options.precision != "f32") {
     phases.push_back({"narrow", "kimi-narrow-precision{type=" + options.precision + "},canonicalize,cse"});
   }
+  if (!options.reference) { // behind the narrowing, which makes conversions of its own
+    phases.push_back({"casts", "kimi-fold-casts,kimi-fuse-elementwise,canonicalize,cse"});
+  }
   if (!options.reference) { // behind the narrowing: whether it pays depends on what sources are held in
     phases.push_back({"share", "kimi-share-attn-res-bank,canonicalize,cse"});
   }
@@ -61,7 +64,7 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
     std::string arch = "{arch=" + options.gpuSchedules + "}";
     schedules = "kimi-schedule-linear-gpu" + arch + ",kimi-schedule-attention-gpu" + arch +
                 ",kimi-schedule-delta-rule-gpu" + arch + ",kimi-schedule-delta-rule{gpu=true},kimi-schedule-attn-res" +
-                arch + ",kimi-schedule-greedy-token,";
+                arch + ",kimi-schedule-row-norms-gpu" + arch + ",kimi-schedule-greedy-token,";
   } else if (!options.cuda) {
     schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
                 "},kimi-schedule-head-linear,kimi-schedule-attention,kimi-schedule-delta-rule,kimi-schedule-attn-res,"
