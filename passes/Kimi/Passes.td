@@ -383,8 +383,9 @@ def FoldCasts : Pass<"kimi-fold-casts", "::mlir::ModuleOp"> {
     Kernels compute in fp32 whatever the types of their tensors are, so a conversion that is a launch of its own only moves
     memory. Views (transposes, reshapes, slices, casts) are taken of the narrow tensor: those of a widened one are widened
     instead, those that are only rounded are views of the rounded one. A tensor that is widened and rounded back is the tensor.
-    `kimi.l2_norm`, `gated_rms_norm`, `layer_norm`, `kda_gate`, `softmax` over, `attn_res` of, and a `kimi.delta_rule` whose
-    result is rounded: the op reads the narrow operands, and gives the rounded result where its operands have that type.
+    `kimi.l2_norm`, `gated_rms_norm`, `layer_norm`, `softmax`, `kda_gate` and `attn_res` read what is widened for them as it
+    was, and they and `kimi.delta_rule` give their result rounded where it is only read so and their operands have that
+    type. `kimi.rms_norm` rounds to the type of x before gamma: it stays as it is.
 
     Before:
     ```mlir
