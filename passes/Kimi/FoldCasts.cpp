@@ -29,7 +29,8 @@ template <typename Cast>
 linalg::GenericOp castOf(Operation *op) {
   auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
   if (!generic || generic.getNumDpsInputs() != 1 || generic->getNumResults() != 1 ||
-      generic.getNumParallelLoops() != generic.getNumLoops() || !isa<RankedTensorType>(generic.getInputs()[0].getType()) ||
+      generic.getNumParallelLoops() != generic.getNumLoops() ||
+      !isa<RankedTensorType>(generic.getInputs()[0].getType()) ||
       !llvm::all_of(generic.getIndexingMapsArray(), [](AffineMap map) { return map.isIdentity(); })) {
     return {};
   }
@@ -89,8 +90,9 @@ Value castLike(OpBuilder &b, linalg::GenericOp cast, Value value, Type element) 
   return linalg::GenericOp::create(b, loc, TypeRange(type.clone(element)), ValueRange(value), ValueRange(empty),
                                    ArrayRef<AffineMap>{identity, identity}, iterators,
                                    [&](OpBuilder &nested, Location at, ValueRange args) {
-                                     Value result = widens ? arith::ExtFOp::create(nested, at, element, args[0]).getResult()
-                                                           : arith::TruncFOp::create(nested, at, element, args[0]).getResult();
+                                     Value result =
+                                         widens ? arith::ExtFOp::create(nested, at, element, args[0]).getResult()
+                                                : arith::TruncFOp::create(nested, at, element, args[0]).getResult();
                                      linalg::YieldOp::create(nested, at, result);
                                    })
       .getResult(0);
@@ -99,7 +101,8 @@ Value castLike(OpBuilder &b, linalg::GenericOp cast, Value value, Type element) 
 /// Users of `value` but for those that ask for its extents.
 SmallVector<Operation *> readersOf(Value value) {
   SmallVector<Operation *> readers;
-  llvm::copy_if(value.getUsers(), std::back_inserter(readers), [](Operation *user) { return !isa<tensor::DimOp>(user); });
+  llvm::copy_if(value.getUsers(), std::back_inserter(readers),
+                [](Operation *user) { return !isa<tensor::DimOp>(user); });
   return readers;
 }
 

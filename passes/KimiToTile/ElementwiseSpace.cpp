@@ -71,7 +71,7 @@ std::string ElementwiseSpace::addOperand(HostContext &context, OpOperand &operan
   Operand input{operand.getOperandNumber(), operand.get(), {}, {}, 0};
   input.elementBytes = typeOf(operand.get()).getElementTypeBitWidth() / 8;
   input.axes.assign(extents.size(), -1);
-  SmallVector<SymbolicDim> along(extents.size(), SymbolicDim(0));
+  SmallVector<SymbolicDim> along(extents.size(), SymbolicDim(0)), span(along);
   SmallVector<bool> moves(extents.size(), false);
   for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults())) {
     if (auto constant = dyn_cast<AffineConstantExpr>(expr); constant && layout->sizes[axis].is(1)) {
@@ -84,10 +84,12 @@ std::string ElementwiseSpace::addOperand(HostContext &context, OpOperand &operan
     int64_t place = placeOf[dim.getPosition()];
     input.axes[place] = axis;
     along[place] = layout->strides[axis];
+    span[place] = layout->strides[axis] * layout->sizes[axis]; // an extent may be known in another form than the loop's
     moves[place] = !extents[place].is(1) && !layout->strides[axis].is(0);
   }
   inputs.push_back(input);
   strides.push_back(along);
+  spans.push_back(span);
   movesAlong.push_back(moves);
   int64_t last = static_cast<int64_t>(extents.size()) - 1;
   while (last > 0 && extents[last].is(1)) {
@@ -102,7 +104,7 @@ bool ElementwiseSpace::joins(int64_t outer, int64_t inner) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     bool both = movesAlong[i][outer] && movesAlong[i][inner];
     bool none = !movesAlong[i][outer] && !movesAlong[i][inner];
-    if (!none && !(both && strides[i][outer] == strides[i][inner] * extents[inner])) {
+    if (!none && !(both && strides[i][outer] == spans[i][inner])) {
       return false;
     }
   }

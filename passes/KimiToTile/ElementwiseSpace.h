@@ -56,6 +56,7 @@ private:
   llvm::SmallVector<int64_t> placeOf;     // of a loop of the op in that order
   llvm::SmallVector<Operand> inputs;
   llvm::SmallVector<llvm::SmallVector<SymbolicDim>> strides; // of each input, for each loop
+  llvm::SmallVector<llvm::SmallVector<SymbolicDim>> spans;   // the same: strides times its own extents
   llvm::SmallVector<llvm::SmallVector<bool>> movesAlong;     // the same: whether it moves
   llvm::SmallVector<Loops> groups;                           // loops of a dim
   llvm::SmallVector<SymbolicDim> sizes;

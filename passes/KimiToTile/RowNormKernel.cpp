@@ -179,8 +179,7 @@ public:
       rows = tensor::CollapseShapeOp::create(at, host->getLoc(), rows, joined);
     }
     OpBuilder at(host);
-    Value result =
-        fromMatrix(context, at, host->getLoc(), rows, type, context.scalars.shape(norm.result()));
+    Value result = fromMatrix(context, at, host->getLoc(), rows, type, context.scalars.shape(norm.result()));
     linalg::GenericOp before = norm.before; // it and the norm go with what they are read by
     for (Value gone : {before ? Value(before->getResult(0)) : Value(), Value(norm.op->getResult(0))}) {
       retireExtents(gone);
@@ -224,7 +223,7 @@ private:
   Value byHeads(Value tensor) {
     int64_t rank = typeOf(tensor).getRank();
     if (rank == 3) {
-      return tensor;
+      return succeeded(context.layouts.of(tensor)) ? tensor : copyBefore(context, host, tensor);
     }
     OpBuilder at(host);
     SmallVector<ReassociationIndices> groups(3);
@@ -294,8 +293,7 @@ private:
 
   Value fragment(ArrayRef<int64_t> extents, tile::LayoutAttr own, Type element) {
     auto space = tile::SpaceKindAttr::get(b.getContext(), tile::SpaceKind::fragment);
-    auto alloc =
-        tile::AllocOp::create(b, loc, MemRefType::get(extents, element, MemRefLayoutAttrInterface(), space));
+    auto alloc = tile::AllocOp::create(b, loc, MemRefType::get(extents, element, MemRefLayoutAttrInterface(), space));
     alloc.setLayoutAttr(own);
     return alloc;
   }
@@ -477,8 +475,7 @@ private:
             return finish({x, maximum, log}, element, [&](ValueRange e) { return sub(sub(e[0], e[1]), e[2]); });
           }
           Value one = t.number(1.0f);
-          Value part =
-              mapColumn(total, [&](Value e) { return arith::DivFOp::create(b, loc, one, e).getResult(); });
+          Value part = mapColumn(total, [&](Value e) { return arith::DivFOp::create(b, loc, one, e).getResult(); });
           return finish({power, part}, element, [&](ValueRange e) { return mul(e[0], e[1]); });
         });
   }

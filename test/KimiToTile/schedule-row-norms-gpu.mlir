@@ -101,6 +101,20 @@ func.func @part(%x: tensor<?x18x64xbf16>, %gate: tensor<?x6x64xbf16>, %g: tensor
   return %y : tensor<?x6x64xbf16>
 }
 
+// A gate that is a reshape of memory with gaps: the kernel reads what --kimi-materialize-views will copy.
+// CHECK-LABEL: func.func @gaps
+// CHECK: kimi.dispatch [@gated_rms_norm_64] {{.*}} ins(%{{.*}}, %{{.*}}, %{{.*}} : tensor<?x6x64xbf16>, tensor<?x6x64xbf16>, tensor<1x1x64xf32>)
+func.func @gaps(%x: tensor<?x18x64xbf16>, %gate: tensor<32x6x?x2xbf16>, %g: tensor<64xf32>) -> tensor<?x6x64xbf16> {
+  %c0 = arith.constant 0 : index
+  %t = tensor.dim %x, %c0 : tensor<?x18x64xbf16>
+  %p = tensor.extract_slice %x[0, 6, 0] [%t, 6, 64] [1, 1, 1] : tensor<?x18x64xbf16> to tensor<?x6x64xbf16>
+  %e = tensor.empty(%t) : tensor<?x6x32x2xbf16>
+  %turned = linalg.transpose ins(%gate : tensor<32x6x?x2xbf16>) outs(%e : tensor<?x6x32x2xbf16>) permutation = [2, 1, 0, 3]
+  %flat = tensor.collapse_shape %turned [[0], [1], [2, 3]] : tensor<?x6x32x2xbf16> into tensor<?x6x64xbf16>
+  %y = kimi.gated_rms_norm %p, %flat, %g silu eps 1.0e-5 : tensor<?x6x64xbf16>, tensor<?x6x64xbf16>, tensor<64xf32> -> tensor<?x6x64xbf16>
+  return %y : tensor<?x6x64xbf16>
+}
+
 // CHECK-LABEL: func.func @odd
 func.func @odd(%x: tensor<3x50xf32>, %g: tensor<50xf32>, %b: tensor<50xf32>, %s: tensor<2x3x33xf32>) -> (tensor<3x50xf32>, tensor<2x3x33xf32>) {
   %y = kimi.layer_norm %x, %g, %b eps 1.0e-5 : tensor<3x50xf32>, tensor<50xf32>, tensor<50xf32> -> tensor<3x50xf32>
