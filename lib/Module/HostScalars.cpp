@@ -457,22 +457,35 @@ Value HostScalars::materializeAtom(OpBuilder &builder, Location loc, const Symbo
   return {};
 }
 
-Value HostScalars::materialize(OpBuilder &builder, Location loc, const SymbolicDim &dim) const {
-  Written written;
-  return materialize(builder, loc, dim, written);
+void HostScalars::shareBefore(Operation *op) {
+  if (!sharing || sharing->getBlock() != op->getBlock()) {
+    shared = Written();
+  }
+  sharing = op;
+}
+
+Value HostScalars::materialize(OpBuilder &builder, Location loc, const SymbolicDim &dim) {
+  bool isShared = sharing && builder.getInsertionBlock() == sharing->getBlock() &&
+                  builder.getInsertionPoint() == Block::iterator(sharing);
+  Written own;
+  return materialize(builder, loc, dim, isShared ? shared : own);
 }
 
 Value HostScalars::materialize(OpBuilder &builder, Location loc, const SymbolicDim &dim, Written &written) const {
+  if (auto it = written.dims.find(dim.str()); it != written.dims.end()) {
+    return it->second;
+  }
   Value sum;
   for (const auto &[monomial, coefficient] : dim.terms()) {
     Value product;
     for (const auto &[key, power] : monomial) {
-      if (!written.count(key)) {
+      if (!written.atoms.count(key)) {
         Value value = materializeAtom(builder, loc, *dim.atom(key), written);
-        written[key] = value;
+        written.atoms[key] = value;
       }
       for (int i = 0; i < power; ++i) {
-        product = product ? arith::MulIOp::create(builder, loc, product, written[key]).getResult() : written[key];
+        Value factor = written.atoms[key];
+        product = product ? arith::MulIOp::create(builder, loc, product, factor).getResult() : factor;
       }
     }
     if (!product) {
@@ -483,5 +496,9 @@ Value HostScalars::materialize(OpBuilder &builder, Location loc, const SymbolicD
     }
     sum = sum ? arith::AddIOp::create(builder, loc, sum, product).getResult() : product;
   }
-  return sum ? sum : arith::ConstantIndexOp::create(builder, loc, 0).getResult();
+  if (!sum) {
+    sum = arith::ConstantIndexOp::create(builder, loc, 0);
+  }
+  written.dims[dim.str()] = sum;
+  return sum;
 }

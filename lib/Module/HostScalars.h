@@ -52,7 +52,10 @@ public:
   /// False where `dim` depends on a value the host cannot compute.
   bool isComputable(const SymbolicDim &dim) const;
   /// `dim` as an index value, built at the insertion point of `builder`.
-  mlir::Value materialize(mlir::OpBuilder &builder, mlir::Location loc, const SymbolicDim &dim) const;
+  mlir::Value materialize(mlir::OpBuilder &builder, mlir::Location loc, const SymbolicDim &dim);
+  /// What materialize writes before `op` is taken again by what it writes there, and before ops that this is told of
+  /// later: they stand behind `op`, in the same block.
+  void shareBefore(mlir::Operation *op);
 
 private:
   SymbolicDim compute(mlir::Value scalar);
@@ -60,13 +63,17 @@ private:
   llvm::SmallVector<SymbolicDim> computeShape(mlir::Value tensor);
   SymbolicDim argumentDim(mlir::BlockArgument argument, int64_t axis);
   SymbolicDim runtime(const std::string &name, HostAtom atom);
-  /// What materialize has written already, by the text of the atom: an expression may hold one many times.
-  using Written = std::map<std::string, mlir::Value>;
+  /// What materialize has written already, by text: an expression may hold an atom many times.
+  struct Written {
+    std::map<std::string, mlir::Value> atoms, dims;
+  };
   mlir::Value materialize(mlir::OpBuilder &builder, mlir::Location loc, const SymbolicDim &dim, Written &written) const;
   mlir::Value materializeAtom(mlir::OpBuilder &builder, mlir::Location loc, const SymbolicDim::Atom &atom,
                               Written &written) const;
 
   mlir::func::FuncOp func;
+  mlir::Operation *sharing = nullptr; // of shareBefore
+  Written shared;
   std::map<std::string, HostAtom> atoms;
   llvm::DenseMap<mlir::Value, SymbolicDim> scalars;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<SymbolicDim>> shapes;

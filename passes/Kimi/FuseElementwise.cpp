@@ -133,16 +133,20 @@ struct FuseElementwisePass : kimi::impl::FuseElementwiseBase<FuseElementwisePass
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     lookups += count<EmbeddingOp>();
+    // There is no control flow whose blocks could be simplified.
+    GreedyRewriteConfig config;
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
     RewritePatternSet scalar(context);
     populateReferenceElementwisePatterns(scalar);
     populateReferenceGluPatterns(scalar);
     populateIdentityViewPatterns(scalar);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(scalar)))) {
+    if (failed(applyPatternsGreedily(getOperation(), std::move(scalar), config))) {
       return signalPassFailure();
     }
     OpPassManager cleanUp(getOperation()->getName());
-    cleanUp.addPass(createCanonicalizerPass());
-    cleanUp.addPass(createCSEPass());
+    OpPassManager &each = cleanUp.nestAny();
+    each.addPass(createCanonicalizerPass(config));
+    each.addPass(createCSEPass());
     if (failed(runPipeline(cleanUp, getOperation()))) {
       return signalPassFailure();
     }
@@ -156,7 +160,6 @@ struct FuseElementwisePass : kimi::impl::FuseElementwiseBase<FuseElementwisePass
     tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, context);
     tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, context);
     context->getLoadedDialect<linalg::LinalgDialect>()->getCanonicalizationPatterns(patterns);
-    GreedyRewriteConfig config;
     config.setUseTopDownTraversal();
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)) ||
         failed(runPipeline(cleanUp, getOperation()))) {

@@ -119,7 +119,9 @@ struct RefineShapesPass : kimi::impl::RefineShapesBase<RefineShapesPass> {
         name.getCanonicalizationPatterns(patterns, context);
       }
     }
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
+    GreedyRewriteConfig config; // there is no control flow whose blocks could be simplified
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config))) {
       signalPassFailure();
     }
   }

@@ -55,9 +55,25 @@ void kimi::buildLoop(OpBuilder &builder, Location loc, Value lower, Value upper,
 }
 
 KernelPool::KernelPool(ModuleOp module) : module(module) {
-  for (auto kernel : module.getOps<tile::KernelOp>()) {
-    symbols.try_emplace(kernelText(kernel), kernel.getSymName().str());
+  // Modules of large models hold thousands of weights: what is asked for each kernel is found once.
+  for (Operation &op : *module.getBody()) {
+    if (auto kernel = dyn_cast<tile::KernelOp>(op)) {
+      symbols.try_emplace(kernelText(kernel), kernel.getSymName().str());
+    }
+    if (!firstFunc && isa<func::FuncOp>(op)) {
+      firstFunc = &op;
+    }
+    if (auto symbol = dyn_cast<SymbolOpInterface>(op)) {
+      taken.insert(symbol.getName());
+    }
   }
+}
+
+tile::KernelOp KernelPool::create() {
+  OpBuilder builder(module.getBodyRegion());
+  builder.setInsertionPoint(firstFunc);
+  Location unknown = UnknownLoc::get(module.getContext());
+  return tile::KernelOp::create(builder, unknown, "kernel", builder.getFunctionType({}, {}));
 }
 
 FlatSymbolRefAttr KernelPool::add(tile::KernelOp kernel, StringRef stem) {
@@ -67,7 +83,7 @@ FlatSymbolRefAttr KernelPool::add(tile::KernelOp kernel, StringRef stem) {
     return FlatSymbolRefAttr::get(module.getContext(), it->second);
   }
   std::string name = symbolText(stem);
-  for (unsigned suffix = 2; SymbolTable::lookupSymbolIn(module, name); ++suffix) {
+  for (unsigned suffix = 2; !taken.insert(name).second; ++suffix) {
     name = symbolText(stem) + "_v" + std::to_string(suffix);
   }
   kernel.setSymName(name);
@@ -76,6 +92,7 @@ FlatSymbolRefAttr KernelPool::add(tile::KernelOp kernel, StringRef stem) {
 }
 
 void HostContext::replace(Operation *op, ValueRange values) {
+  replacements.assign(values.begin(), values.end());
   op->replaceAllUsesWith(values);
   dead.push_back(op);
 }
@@ -97,17 +114,8 @@ void HostContext::finish() {
 
 KernelWriter::KernelWriter(HostContext &context, Operation *host)
     : context(context), host(host), location(host->getLoc()), builder(host->getContext()) {
-  // Kernels stand before the host functions, in the order they were made.
-  OpBuilder module(context.pool.getModule().getBodyRegion());
-  Operation *first = nullptr;
-  for (auto func : context.pool.getModule().getOps<func::FuncOp>()) {
-    first = func;
-    break;
-  }
-  module.setInsertionPoint(first);
-  Location unknown = UnknownLoc::get(host->getContext());
-  kernel = tile::KernelOp::create(module, unknown, "kernel", module.getFunctionType({}, {}));
-  location = unknown;
+  kernel = context.pool.create(); // kernels stand in the order they were made
+  location = kernel.getLoc();
   Block *block = new Block();
   kernel.getBody().push_back(block);
   builder.setInsertionPointToStart(block);

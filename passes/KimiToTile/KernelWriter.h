@@ -13,6 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/StringSet.h"
 #include <map>
 #include <string>
 
@@ -25,10 +26,13 @@ public:
   /// Keeps `kernel` (an op of the module) under a name that starts with `stem`, or erases it and gives the name of an
   /// equal one.
   mlir::FlatSymbolRefAttr add(tile::KernelOp kernel, llvm::StringRef stem);
-  mlir::ModuleOp getModule() const { return module; }
+  /// A kernel without arguments and a name of its own, before the host functions and behind the kernels there are.
+  tile::KernelOp create();
 
 private:
   mlir::ModuleOp module;
+  mlir::Operation *firstFunc = nullptr;       // of the module
+  llvm::StringSet<> taken;                    // names of the module's symbols
   std::map<std::string, std::string> symbols; // printed kernel -> name
 };
 
@@ -46,39 +50,8 @@ struct HostContext {
   HostScalars scalars;
   ViewLayouts layouts;
   llvm::SmallVector<mlir::Operation *> dead;
+  llvm::SmallVector<mlir::Value> replacements; // of what was replaced last
 };
-
-/// Schedules the ops of type `Op` of each host function of `module`: `whyNot(op)` tells why one is left to the
-/// passes that follow (a remark repeats it, and says what `otherwise` does) or is empty, `schedule(context, op)` writes
-/// the kernels of the others, which `scheduled` counts. Failure: as soon as `schedule` fails.
-template <typename Op>
-mlir::LogicalResult scheduleEach(mlir::ModuleOp module, llvm::function_ref<std::string(Op)> whyNot,
-                                 llvm::function_ref<mlir::LogicalResult(HostContext &, Op)> schedule,
-                                 mlir::Pass::Statistic &scheduled,
-                                 llvm::StringRef otherwise = "is computed by the reference lowering") {
-  KernelPool pool(module);
-  for (auto func : module.getOps<mlir::func::FuncOp>()) {
-    llvm::SmallVector<Op> ops;
-    func.walk([&](Op op) { ops.push_back(op); });
-    if (ops.empty()) {
-      continue;
-    }
-    HostContext context(func, pool);
-    for (Op op : ops) {
-      std::string obstacle = whyNot(op);
-      if (!obstacle.empty()) {
-        op.emitRemark() << otherwise << ": " << obstacle;
-        continue;
-      }
-      if (mlir::failed(schedule(context, op))) {
-        return mlir::failure();
-      }
-      ++scheduled;
-    }
-    context.finish();
-  }
-  return mlir::success();
-}
 
 /// Writes one kernel. Arguments are added as the body asks for them, in the order that kimi.dispatch prescribes:
 /// inputs, states, results, scalars. Scalars that are constants are constants of the kernel.

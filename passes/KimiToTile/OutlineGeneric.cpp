@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/KimiToTile/LoopKernels.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleMemo.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_KIMIOUTLINEGENERIC
@@ -42,6 +43,7 @@ struct KimiOutlineGeneric : kimi::impl::KimiOutlineGenericBase<KimiOutlineGeneri
         continue;
       }
       HostContext context(func, pool);
+      ScheduleMemo memo(context);
       SmallVector<Operation *> ops;
       for (Operation &op : func.getBody().front()) {
         ops.push_back(&op);
@@ -51,7 +53,8 @@ struct KimiOutlineGeneric : kimi::impl::KimiOutlineGenericBase<KimiOutlineGeneri
         if (done.contains(op)) {
           continue;
         }
-        if (failed(outline(context, op, ArrayRef<Operation *>(ops).drop_front(index + 1), done))) {
+        context.scalars.shareBefore(op);
+        if (failed(outline(context, memo, op, ArrayRef<Operation *>(ops).drop_front(index + 1), done))) {
           return signalPassFailure();
         }
       }
@@ -59,15 +62,15 @@ struct KimiOutlineGeneric : kimi::impl::KimiOutlineGenericBase<KimiOutlineGeneri
     }
   }
 
-  LogicalResult outline(HostContext &context, Operation *op, ArrayRef<Operation *> following,
+  LogicalResult outline(HostContext &context, ScheduleMemo &memo, Operation *op, ArrayRef<Operation *> following,
                         llvm::SmallDenseSet<Operation *> &done) {
     LogicalResult result = success();
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
-      result = outlineGeneric(context, generic, taskWork);
+      result = memo.schedule(op, [&] { return outlineGeneric(context, generic, taskWork); });
     } else if (auto loops = dyn_cast<LoopsOp>(op)) {
-      result = outlineLoops(context, loops);
+      result = memo.schedule(op, [&] { return outlineLoops(context, loops); });
     } else if (auto pack = dyn_cast<PackWeightOp>(op)) {
-      result = outlinePack(context, pack);
+      result = memo.schedule(op, [&] { return outlinePack(context, pack); });
     } else if (auto read = dyn_cast<StateReadOp>(op)) {
       return outlineStateRead(context, read, taskWork);
     } else if (auto write = dyn_cast<StateWriteOp>(op)) {

@@ -13,6 +13,7 @@
 #include "passes/KimiToTile/AttentionProblem.h"
 #include "passes/KimiToTile/LinearSchedule.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleEach.h"
 #include "passes/KimiToTile/TileBuilder.h"
 #include <limits>
 

@@ -12,6 +12,7 @@
 #include "passes/KimiToTile/AttentionGpuKernel.h"
 #include "passes/KimiToTile/GpuArchOption.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleEach.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_KIMISCHEDULEATTENTIONGPU

@@ -14,6 +14,7 @@
 #include "passes/KimiToTile/HostViews.h"
 #include "passes/KimiToTile/Passes.h"
 #include "passes/KimiToTile/RowMix.h"
+#include "passes/KimiToTile/ScheduleEach.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_KIMISCHEDULEATTNRES
@@ -245,7 +246,7 @@ private:
     return scheduleEach<Op>(
         getOperation(), [&](Op op) { return whyNot(op); },
         [&](HostContext &context, Op op) { return Kernel(context, op, *chooseRowTile(arch, shapeOf(op))).build(); },
-        numScheduled);
+        numScheduled, [](Op) { return true; });
   }
 
   template <typename Op>

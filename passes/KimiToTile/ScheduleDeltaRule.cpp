@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/KimiToTile/DeltaRuleProblem.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleEach.h"
 #include "passes/KimiToTile/TileBuilder.h"
 
 namespace kimi {

@@ -13,6 +13,7 @@
 #include "passes/KimiToTile/GateRange.h"
 #include "passes/KimiToTile/GpuArchOption.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleEach.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_KIMISCHEDULEDELTARULEGPU
@@ -37,7 +38,7 @@ struct KimiScheduleDeltaRuleGpu : kimi::impl::KimiScheduleDeltaRuleGpuBase<KimiS
     arch = *found;
     auto one = [&](HostContext &context, DeltaRuleOp op) { return schedule(context, op); };
     if (failed(scheduleEach<DeltaRuleOp>(
-            getOperation(), [&](DeltaRuleOp op) { return whyNot(op); }, one, numScheduled,
+            getOperation(), [&](DeltaRuleOp op) { return whyNot(op); }, one, numScheduled, nullptr,
             "is not computed in chunks"))) {
       signalPassFailure();
     }

@@ -20,6 +20,7 @@
 #include "passes/KimiToTile/GreedyKernels.h"
 #include "passes/KimiToTile/HostViews.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleEach.h"
 #include "llvm/Support/MathExtras.h"
 #include <limits>
 

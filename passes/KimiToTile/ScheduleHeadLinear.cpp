@@ -10,8 +10,9 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "passes/KimiToTile/HostViews.h"
+#include "passes/KimiToTile/HeadLinearProblem.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleEach.h"
 #include "passes/KimiToTile/TileBuilder.h"
 
 namespace kimi {
@@ -40,34 +41,26 @@ struct KimiScheduleHeadLinear : kimi::impl::KimiScheduleHeadLinearBase<KimiSched
   void runOnOperation() override {
     auto one = [&](HostContext &context, HeadLinearOp op) { return schedule(context, op); };
     if (failed(scheduleEach<HeadLinearOp>(
-            getOperation(), [&](HeadLinearOp op) { return whyNot(op); }, one, numScheduled))) {
+            getOperation(), [&](HeadLinearOp op) { return whyNot(op); }, one, numScheduled,
+            [](HeadLinearOp) { return true; }))) {
       signalPassFailure();
     }
   }
 
   static std::string whyNot(HeadLinearOp op) {
     RankedTensorType w = tensorOf(op.getW());
-    for (Value value : {op.getX(), op.getW(), op.getResult()}) {
-      Type element = tensorOf(value).getElementType();
-      if (!element.isF32() && !element.isBF16() && !element.isF16()) {
-        return "there is no kernel for tensors that are not f32, bf16 or f16";
-      }
+    std::string obstacle = whyNotHeadLinear(op);
+    if (!obstacle.empty()) {
+      return obstacle;
     }
-    if (w.isDynamicDim(1) || w.isDynamicDim(2)) {
-      return "the extents of its matrices are not known";
-    }
-    if (w.getDimSize(1) < 1 || w.getDimSize(1) > kMostChannels || w.getDimSize(2) < 1) {
+    if (w.getDimSize(1) > kMostChannels) {
       return "rows of " + std::to_string(w.getDimSize(1)) + " channels do not fit a block";
     }
     return {};
   }
 
   LogicalResult schedule(HostContext &context, HeadLinearOp op) {
-    for (OpOperand &operand : op->getOpOperands()) {
-      if (failed(context.layouts.of(operand.get()))) { // a reshape of memory with gaps
-        operand.set(copyBefore(context, op, operand.get()));
-      }
-    }
+    HeadLinearProblem p(context, op);
     KernelWriter writer(context, op);
     TileBuilder t(writer);
     OpBuilder &b = writer.body();
@@ -77,11 +70,9 @@ struct KimiScheduleHeadLinear : kimi::impl::KimiScheduleHeadLinearBase<KimiSched
       writer.abandon();
       return failure();
     }
-    SmallVector<SymbolicDim> sizes = context.scalars.shape(op.getX());
-    int64_t channels = tensorOf(op.getW()).getDimSize(1), width = tensorOf(op.getW()).getDimSize(2);
-    int64_t rows = std::min(sizes[2].getConstant().value_or(kManyRows), kManyRows), columns = columnsOf(width);
-    rows = std::max<int64_t>(rows, 1);
-    Value out = writer.result(tensorOf(op.getResult()), {sizes[0], sizes[1], sizes[2], SymbolicDim(width)});
+    int64_t channels = p.channels, columns = columnsOf(p.width);
+    int64_t rows = std::clamp<int64_t>(p.tokens.getConstant().value_or(kManyRows), 1, kManyRows);
+    Value out = p.addResult(writer);
     Value zero = writer.constant(0), heads = writer.extent(x, 1);
     // Blocks of one head beside each other: its matrix is read by neighbours.
     Value column = arith::MulIOp::create(b, loc, id(writer, 0), writer.constant(columns));
@@ -97,8 +88,8 @@ struct KimiScheduleHeadLinear : kimi::impl::KimiScheduleHeadLinearBase<KimiSched
         {channels, columns}, cast<MemRefType>(w.getType()), offsets, extents, steps));
     t.multiply(sum, xTile, memref::SubViewOp::create(b, loc, type, w, offsets, extents, steps));
     t.store(sum, out, {batch, head, row, column}, {2, 3});
-    KernelWriter::Variant variant{writer.finish(stem(op)), SymbolicDim(1), SymbolicDim(width / columns),
-                                  SymbolicDim::ceilDiv(sizes[2], rows), sizes[0] * sizes[1]};
+    KernelWriter::Variant variant{writer.finish(headLinearStem(op)), SymbolicDim(1), SymbolicDim(p.width / columns),
+                                  SymbolicDim::ceilDiv(p.tokens, rows), p.batch * p.heads};
     context.replace(op, writer.dispatch(variant, 2 * channels).getResult(0));
     return success();
   }
@@ -106,14 +97,6 @@ struct KimiScheduleHeadLinear : kimi::impl::KimiScheduleHeadLinearBase<KimiSched
   static Value id(KernelWriter &writer, uint64_t axis) {
     OpBuilder &b = writer.body();
     return tile::BlockIdOp::create(b, writer.loc(), b.getIndexType(), axis);
-  }
-
-  /// "head_linear_128x512_bf16".
-  static std::string stem(HeadLinearOp op) {
-    RankedTensorType w = tensorOf(op.getW());
-    std::string text = "head_linear_" + std::to_string(w.getDimSize(1)) + "x" + std::to_string(w.getDimSize(2));
-    Type element = w.getElementType();
-    return text + (element.isF32() ? "" : element.isBF16() ? "_bf16" : "_f16");
   }
 };
 } // namespace

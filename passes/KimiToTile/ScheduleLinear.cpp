@@ -15,6 +15,7 @@
 #include "passes/KimiToTile/LinearProblem.h"
 #include "passes/KimiToTile/LinearSchedule.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleEach.h"
 #include "passes/KimiToTile/TileBuilder.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -304,7 +305,8 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
   void runOnOperation() override {
     auto one = [&](HostContext &context, FusedLinearOp op) { return schedule(context, op); };
     if (failed(scheduleEach<FusedLinearOp>(
-            getOperation(), [&](FusedLinearOp op) { return whyNot(op); }, one, numScheduled))) {
+            getOperation(), [&](FusedLinearOp op) { return whyNot(op); }, one, numScheduled,
+            [](FusedLinearOp) { return true; }))) {
       signalPassFailure();
     }
   }

@@ -14,6 +14,7 @@
 #include "passes/KimiToTile/HostViews.h"
 #include "passes/KimiToTile/LinearGpuKernel.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleEach.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace kimi {
@@ -40,7 +41,8 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
     }
     arch = *found;
     auto one = [&](HostContext &context, FusedLinearOp op) { return schedule(context, op); };
-    if (failed(scheduleEach<FusedLinearOp>(getOperation(), whyNotLinear, one, numScheduled))) {
+    auto mayCopy = [](FusedLinearOp op) { return !findGreedyToken(op.getResult()); };
+    if (failed(scheduleEach<FusedLinearOp>(getOperation(), whyNotLinear, one, numScheduled, mayCopy))) {
       signalPassFailure();
     }
   }

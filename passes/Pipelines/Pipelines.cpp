@@ -12,46 +12,51 @@
 using namespace mlir;
 using namespace kimi;
 
+/// `passes`, and what ends a phase, in each function and kernel by itself. There is no control flow whose blocks could
+/// be simplified, and to look for some takes half of the time.
+static std::string cleaned(const std::string &passes) {
+  return passes + ",any(canonicalize{region-simplify=disabled},cse)";
+}
+
 std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   std::vector<Phase> phases = {
       {"raise",
        "func.func(onnx-raise-delta-rule,onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,onnx-raise-attn-res,"
        "onnx-raise-gated-norm,onnx-raise-glu,onnx-raise-l2-norm,onnx-raise-kda-gate,onnx-raise-router,"
-       "onnx-raise-moe,onnx-raise-attention,onnx-raise-linear)"},
-      {"convert", "onnx-to-kimi,canonicalize,cse"},
+       "onnx-raise-moe,onnx-raise-attention,onnx-raise-linear)",
+       /*verifyEach=*/true},
+      {"convert", cleaned("onnx-to-kimi"), /*verifyEach=*/true},
   };
   if (options.mla != "none") {
-    phases.push_back({"mla", "kimi-raise-mla,canonicalize,cse"});
+    phases.push_back({"mla", cleaned("kimi-raise-mla")});
   }
   if (options.deriveDecode) {
-    phases.push_back({"state", "kimi-derive-decode,canonicalize,cse"});
+    phases.push_back({"state", cleaned("kimi-derive-decode")});
     if (options.nextToken) {
-      phases.push_back({"token", "kimi-add-next-token,kimi-sink-slices,canonicalize,cse"});
+      phases.push_back({"token", cleaned("kimi-add-next-token,kimi-sink-slices")});
     }
   }
   if (options.mla != "none") { // the reference makes keys and values: the form that the absorbed one is compared with
     std::string form = options.reference ? "expanded" : options.mla;
-    phases.push_back({"absorb", "kimi-absorb-mla{form=" + form + "},canonicalize,cse"});
+    phases.push_back({"absorb", cleaned("kimi-absorb-mla{form=" + form + "}")});
   }
   if (options.deltaChunk > 0) {
-    phases.push_back(
-        {"chunk", "kimi-chunk-delta-rule{chunk=" + std::to_string(options.deltaChunk) + "},canonicalize,cse"});
+    phases.push_back({"chunk", cleaned("kimi-chunk-delta-rule{chunk=" + std::to_string(options.deltaChunk) + "}")});
   }
   if (!options.reference) {
-    phases.push_back(
-        {"fuse", "kimi-refine-shapes,kimi-merge-linears,kimi-fuse-linear,kimi-fuse-elementwise,canonicalize,cse"});
+    phases.push_back({"fuse", cleaned("kimi-refine-shapes,kimi-merge-linears,kimi-fuse-linear,kimi-fuse-elementwise")});
   }
   if (options.precision != "f32") {
-    phases.push_back({"narrow", "kimi-narrow-precision{type=" + options.precision + "},canonicalize,cse"});
+    phases.push_back({"narrow", cleaned("kimi-narrow-precision{type=" + options.precision + "}")});
   }
   if (!options.reference) { // behind the narrowing, which makes conversions of its own
     phases.push_back({"casts", "kimi-fold-casts,kimi-fuse-elementwise,canonicalize,cse"});
   }
   if (!options.reference) { // behind the narrowing: whether it pays depends on what sources are held in
-    phases.push_back({"share", "kimi-share-attn-res-bank,canonicalize,cse"});
+    phases.push_back({"share", cleaned("kimi-share-attn-res-bank")});
   }
   if (options.reference) {
-    phases.push_back({"reference", "kimi-lower-to-reference,canonicalize,cse"});
+    phases.push_back({"reference", cleaned("kimi-lower-to-reference")});
   }
   return phases;
 }
@@ -71,12 +76,12 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
                 "kimi-schedule-greedy-token,";
   }
   if (!options.reference) {
-    phases.push_back({"schedule", schedules + lower + ",canonicalize,cse"});
+    phases.push_back({"schedule", cleaned(schedules + lower)});
   }
   bool blocks = !options.gpuSchedules.empty() && !options.reference;
-  phases.push_back({"outline", std::string("kimi-generalize-tensor-ops,kimi-materialize-views,") +
-                                   (blocks ? "kimi-schedule-elementwise-gpu," : "") + "kimi-outline-generic" +
-                                   (options.cuda ? "{task-work=1}" : "") + ",canonicalize,cse"});
+  phases.push_back({"outline", cleaned(std::string("kimi-generalize-tensor-ops,kimi-materialize-views,") +
+                                       (blocks ? "kimi-schedule-elementwise-gpu," : "") + "kimi-outline-generic" +
+                                       (options.cuda ? "{task-work=1}" : ""))});
   return phases;
 }
 

@@ -39,6 +39,9 @@ struct PipelineOptions {
 struct Phase {
   std::string name;
   std::string passes;
+  /// Whether to verify behind each pass, since what it works with comes from a file; else once at the end is enough:
+  /// for large models verifying takes longer than the passes.
+  bool verifyEach = false;
 };
 
 /// From the imported graph to tensors with state and fusion groups (--emit=kimi).

@@ -15,7 +15,9 @@
 #include "lib/Support/OutputFile.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines/Pipelines.h"
@@ -58,11 +60,18 @@ private:
 };
 } // namespace
 
-static LogicalResult runPhases(ModuleOp module, ArrayRef<Phase> phases, Progress &progress) {
+static LogicalResult runPhases(ModuleOp module, ArrayRef<Phase> phases, Progress &progress, TimingScope &timing) {
   for (const Phase &phase : phases) {
     progress.show(phase.name);
+    TimingScope scope = timing.nest("phase " + phase.name);
     PassManager pm(module->getContext());
+    pm.enableTiming(scope);
+    pm.enableVerifier(phase.verifyEach);
     if (failed(addPhase(phase, pm)) || failed(pm.run(module))) {
+      return failure();
+    }
+    TimingScope check = scope.nest("verify");
+    if (!phase.verifyEach && failed(verify(module))) {
       return failure();
     }
   }
@@ -239,6 +248,9 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   registerKimiPasses();
   registerTransformsPasses();
 
+  DefaultTimingManager times;
+  times.setEnabled(options.timing);
+  TimingScope timing = times.getRootScope(), step = timing.nest("import");
   Progress progress;
   progress.show("import");
   ImportOptions importOptions;
@@ -248,6 +260,7 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   if (failed(imported)) {
     return failure();
   }
+  step.stop();
   ModuleOp module = **imported;
   if (options.emit == Emit::Onnx) {
     return printModule(module, options);
@@ -268,13 +281,13 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   }
   pipeline.deriveDecode = options.deriveDecode;
   pipeline.nextToken = options.nextToken;
-  if (failed(runPhases(module, graphPhases(pipeline), progress))) {
+  if (failed(runPhases(module, graphPhases(pipeline), progress, timing))) {
     return failure();
   }
   if (options.emit == Emit::Kimi) {
     return printModule(module, options);
   }
-  if (failed(runPhases(module, kernelPhases(pipeline), progress))) {
+  if (failed(runPhases(module, kernelPhases(pipeline), progress, timing))) {
     return failure();
   }
   bool kernels = options.emit != Emit::Plan && options.emit != Emit::Kmod;
@@ -292,6 +305,7 @@ LogicalResult kimi::compile(const CompileOptions &options) {
                : writeOutput(options.output.empty() ? "-" : options.output, [&](llvm::raw_ostream &os) { os << text; });
   }
   progress.show("codegen");
+  step = timing.nest("codegen");
   if (kernels) {
     FailureOr<std::string> text = backend->text(module, options.emit);
     return failed(text) ? failure()
@@ -303,6 +317,7 @@ LogicalResult kimi::compile(const CompileOptions &options) {
     return failure();
   }
   progress.show("plan");
+  step = timing.nest("plan");
   moduleOptions.sourceHash = hashSource(options);
   moduleOptions.bake = options.bake;
   moduleOptions.modelDir = llvm::sys::path::parent_path(options.input).str();

@@ -28,6 +28,8 @@ struct CompileOptions {
   bool locations = false;
   /// Print remarks: which form was recognised, which fast path was refused and why.
   bool verbose = false;
+  /// Print how long each phase and each pass took.
+  bool timing = false;
   /// "cpu", or a CUDA target ("cuda:sm_90a").
   std::string target = "cpu";
   /// "native", "x86-64-v3", "x86-64-v4", or a processor name of LLVM.

@@ -114,6 +114,8 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
       cl::value_desc("arch"), cl::Hidden, cl::cat(category));
   static cl::opt<bool> verbose("v", cl::desc("Print remarks: what was recognised, what was refused and why"),
                                cl::cat(category));
+  static cl::opt<bool> timing("timing", cl::desc("Print to stderr how long each phase and each pass took"),
+                              cl::cat(category));
   static cl::opt<bool> locations("locations", cl::desc("Print node and value names as locations of the IR"),
                                  cl::cat(category));
 
@@ -186,6 +188,7 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   options.emit = emit;
   options.locations = locations;
   options.verbose = verbose;
+  options.timing = timing;
   options.target = target;
   options.cpu = cpu;
   options.precision = precision;
