@@ -301,6 +301,26 @@ std::vector<LinearChoice> kimi::chooseLinearTiles(const GpuArch &arch, const Lin
   return choices;
 }
 
+LinearTile kimi::chooseHeadLinearTile(const GpuArch &arch, const HeadLinearShape &shape, int64_t rows) {
+  constexpr int64_t matrixDepth = 16, leastColumns = 16, mostStages = 4, fewRows = 16;
+  bool narrow = shape.elementSize == 2;
+  // Few rows: what counts is that every multiprocessor asks for a part of the matrices.
+  int64_t columns = rows <= fewRows || !narrow ? 64 : 128;
+  while (columns > leastColumns && columns / 2 >= shape.n) {
+    columns /= 2;
+  }
+  // 128 bytes of a row of x, as far as there are so many.
+  int64_t depth = std::min<int64_t>(128 / shape.elementSize, llvm::alignTo(shape.k, matrixDepth));
+  LinearTile tile{rows, columns, depth, 1, threadsOf(rows, columns)};
+  int64_t steps = llvm::divideCeil(shape.k, depth);
+  int64_t room = std::min(arch.sharedPerBlock, arch.sharedPerSm / 2 - 1024); // for two blocks beside each other
+  while (tile.stages < std::min(mostStages, steps) &&
+         (tile.stages + 1) * tile.sharedBytes(shape.elementSize) / tile.stages <= room) {
+    ++tile.stages;
+  }
+  return tile;
+}
+
 /// One query of a few heads: a thread holds vectors of its keys and values in registers, so that all of a step are in
 /// flight together; nullopt where keys and values lie differently.
 static std::optional<AttentionTile> registerTile(const GpuArch &arch, const AttentionShape &shape, int64_t rows) {

@@ -76,6 +76,15 @@ struct LinearShape {
 std::vector<LinearChoice> chooseLinearTiles(const GpuArch &arch, const LinearShape &shape,
                                             std::optional<int64_t> rows = std::nullopt);
 
+/// Facts about a product x[H, M, K] . w[H, K, N] a head that decide its tiles.
+struct HeadLinearShape {
+  int64_t n, k;
+  int64_t elementSize; // of x and w, in bytes: 4 is the FFMA road, 2 the tensor cores
+};
+
+/// The tile of a product a head with up to `rows` rows of a head in a block (a multiple of a matrix instruction's 16).
+LinearTile chooseHeadLinearTile(const GpuArch &arch, const HeadLinearShape &shape, int64_t rows);
+
 /// Facts about an attention that decide its tiles.
 struct AttentionShape {
   int64_t depth, width;      // channels of q and k, of v

@@ -176,6 +176,32 @@ def KimiScheduleHeadLinear : Pass<"kimi-schedule-head-linear", "mlir::ModuleOp">
                            "mlir::linalg::LinalgDialect"];
 }
 
+def KimiScheduleHeadLinearGpu : Pass<"kimi-schedule-head-linear-gpu", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.head_linear for a GPU";
+  let description = [{
+    A block of the grid computes 16 or 64 rows of a head by up to 128 columns: a pipeline over the channels loads tiles of x
+    and of the head's matrix, which is read where it lies (a view of a weight), to shared memory and multiplies them, by
+    tensor cores where both are bf16 or f16. The rows of a block are tokens of a sequence; where sequences have one token
+    each (decode), they are sequences, so that a matrix is read once for all of them. x, w and the result are f32, bf16 or
+    f16 each; sums are taken in fp32 and the store rounds. Guards choose among one token a sequence, few and many rows.
+
+    Left to the reference lowering, with a remark: other element types, matrices of unknown extents or none.
+
+    Before: `%y = kimi.head_linear %x, %w : tensor<?x96x1x128xbf16>, tensor<96x128x512xbf16> -> tensor<?x96x1x512xbf16>`
+
+    After: `%y = kimi.dispatch [@head_linear_128x512_bf16_b16, @head_linear_128x512_bf16_b] guards(%few)
+    grid(%c8, %rows, %c96, ..) ins(%x, %w : ..) dims(%b) -> tensor<?x96x1x512xbf16>`
+
+    Numeric effect: reassociates sums over channels.
+  }];
+  let options = [Option<"archName", "arch", "std::string", "\"90\"", "compute capability times ten; 90a has the same kernels as 90">,
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "0", "SMs of the device; 0: the usual number">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "head_linear ops that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::linalg::LinalgDialect"];
+}
+
 def KimiScheduleLinearGpu : Pass<"kimi-schedule-linear-gpu", "mlir::ModuleOp"> {
   let summary = "make tile kernels of kimi.fused_linear for a GPU";
   let description = [{
