@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/KimiToTile/ElementwiseGpuKernel.h"
 #include "passes/KimiToTile/Passes.h"
+#include "passes/KimiToTile/ScheduleMemo.h"
 
 namespace kimi {
 #define GEN_PASS_DEF_KIMISCHEDULEELEMENTWISEGPU
@@ -61,6 +62,7 @@ struct KimiScheduleElementwiseGpu : kimi::impl::KimiScheduleElementwiseGpuBase<K
         continue;
       }
       HostContext context(func, pool);
+      ScheduleMemo memo(context);
       SmallVector<linalg::GenericOp> ops(func.getBody().front().getOps<linalg::GenericOp>());
       for (linalg::GenericOp op : ops) {
         std::string obstacle = whyNoMap(op);
@@ -72,7 +74,8 @@ struct KimiScheduleElementwiseGpu : kimi::impl::KimiScheduleElementwiseGpuBase<K
           op.emitRemark() << "is computed by a thread for each element of its result: " << obstacle;
           continue;
         }
-        if (failed(scheduleElementwise(context, op, *space))) {
+        context.scalars.shareBefore(op);
+        if (failed(memo.schedule(op, [&] { return scheduleElementwise(context, op, *space); }))) {
           return signalPassFailure();
         }
         ++numScheduled;
