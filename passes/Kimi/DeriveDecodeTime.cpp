@@ -168,6 +168,14 @@ LogicalResult TimeAnalysis::visit(Operation *op) {
   if (isa<LayerNormOp, RmsNormOp, LinearOp, L2NormOp>(op)) {
     return visitRowwise(op, 1);
   }
+  if (auto linear = dyn_cast<HeadLinearOp>(op)) {
+    constexpr int64_t headAxis = 1;
+    Mark mark = markOf(linear.getX());
+    if (mark.kind == Kind::Time && mark.axis == headAxis) {
+      return obstacle(op, "each token has a matrix of its own");
+    }
+    return visitRowwise(op, 1);
+  }
   if (isa<GeluOp, tensor::CastOp, EmbeddingOp>(op)) {
     return visitRowwise(op, 0);
   }

@@ -31,7 +31,7 @@ bool isMoreStatic(RankedTensorType to, RankedTensorType from) {
 /// The extents of `op`'s result that its first operand gives: all of them, or all but the last.
 bool givesAllExtents(Operation *op) { return isa<LayerNormOp, RmsNormOp, SoftmaxOp, GeluOp, L2NormOp, KdaGateOp>(op); }
 
-bool isRefinable(Operation *op) { return givesAllExtents(op) || isa<LinearOp, EmbeddingOp>(op); }
+bool isRefinable(Operation *op) { return givesAllExtents(op) || isa<LinearOp, HeadLinearOp, EmbeddingOp>(op); }
 
 /// `type` with what `source`, the first operand of `op`, tells about it; null where the two do not agree in rank.
 RankedTensorType refine(Operation *op, RankedTensorType type, RankedTensorType source) {

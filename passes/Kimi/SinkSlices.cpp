@@ -87,6 +87,9 @@ public:
         llvm::TypeSwitch<Operation *, Value>(op)
             .Case<LinearOp, LayerNormOp, RmsNormOp>(
                 [&](auto rowwise) { return box.partial.back() ? Value() : onOperand(box, rowwise.getX(), type); })
+            .Case([&](HeadLinearOp linear) { // heads have a matrix each, columns are made of all channels
+              return box.partial[1] || box.partial.back() ? Value() : onOperand(box, linear.getX(), type);
+            })
             .Case([&](GeluOp gelu) { return onOperand(box, gelu.getX(), type); })
             .Case([&](SoftmaxOp softmax) {
               return box.partial[softmax.getAxis()] ? Value() : onOperand(box, softmax.getX(), type);

@@ -13,13 +13,12 @@ namespace kimi {
 
 /// Schedules the ops of type `Op` of each host function of `module`: `whyNot(op)` tells why one is left to the
 /// passes that follow (a remark repeats it, and says what `otherwise` does) or is empty, `schedule(context, op)` writes
-/// the kernels of the others, which `scheduled` counts. Where `mayCopy(op)` holds, it does so once for ops that are alike
-/// (see ScheduleMemo, and what it asks of `schedule`). Failure: as soon as `schedule` fails.
+/// the kernels of the others, which `scheduled` counts. Where `mayCopy(op)` holds, it does so once for ops that are
+/// alike (see ScheduleMemo, and what it asks of `schedule`). Failure: as soon as `schedule` fails.
 template <typename Op>
 mlir::LogicalResult scheduleEach(mlir::ModuleOp module, llvm::function_ref<std::string(Op)> whyNot,
                                  llvm::function_ref<mlir::LogicalResult(HostContext &, Op)> schedule,
-                                 mlir::Pass::Statistic &scheduled,
-                                 llvm::function_ref<bool(Op)> mayCopy = nullptr,
+                                 mlir::Pass::Statistic &scheduled, llvm::function_ref<bool(Op)> mayCopy = nullptr,
                                  llvm::StringRef otherwise = "is computed by the reference lowering") {
   KernelPool pool(module);
   for (auto func : module.getOps<mlir::func::FuncOp>()) {

@@ -82,9 +82,7 @@ public:
   KernelWriter &getWriter() { return writer; }
 
 private:
-  Value times(Value index, int64_t factor) {
-    return arith::MulIOp::create(b, loc, index, writer.constant(factor));
-  }
+  Value times(Value index, int64_t factor) { return arith::MulIOp::create(b, loc, index, writer.constant(factor)); }
   Value blockId(uint64_t dim) { return tile::BlockIdOp::create(b, loc, b.getIndexType(), dim); }
 
   const HeadLinearProblem &p;

@@ -7,6 +7,7 @@
 
 #include "dialects/Kimi/KimiDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "passes/OnnxToKimi/Quantization.h"
 
 using namespace mlir;
@@ -99,8 +100,34 @@ static std::optional<Tensor> linear(BuildContext &c, const Tensor &x, const Tens
   return c.wrap(result, std::move(shape), x.type);
 }
 
+/// x [B, H, T, K] . w [H, K, N] for a weight w, as kimi.head_linear; nothing where w is not one, or one that does not
+/// run along its last axis in memory.
+static std::optional<Tensor> headLinear(BuildContext &c, const Tensor &x, const Tensor &w, Shape shape) {
+  bool known = x.type.isF32() || x.type.isF16() || x.type.isBF16();
+  if (!known || x.type != w.type || x.rank() != 4 || w.rank() != 3 || x.shape[1] != w.shape[0] ||
+      x.shape[3] != w.shape[1] || !llvm::all_of(w.shape, [](const SymbolicDim &dim) { return dim.isConstant(); })) {
+    return std::nullopt;
+  }
+  Value matrices = c.value(w), source = matrices;
+  while (auto transpose = source.getDefiningOp<linalg::TransposeOp>()) {
+    if (transpose.getPermutation().back() != 2) {
+      return std::nullopt;
+    }
+    source = transpose.getInput();
+  }
+  if (!source.getDefiningOp<WeightRefOp>() && !source.getDefiningOp<arith::ConstantOp>()) {
+    return std::nullopt;
+  }
+  Value result = HeadLinearOp::create(c.b, c.loc, tensorType(shape, storageType(x.type)), c.value(x), matrices);
+  return c.wrap(result, std::move(shape), x.type);
+}
+
 static LogicalResult buildMatMul(BuildContext &c) {
   Tensor a = c.input(0), b = c.input(1);
+  if (std::optional<Tensor> product = headLinear(c, a, b, *c.result().shape)) {
+    c.give(*product);
+    return success();
+  }
   if (b.rank() == 2 && a.rank() >= 2) {
     if (std::optional<Tensor> product = linear(c, a, b, false, Value(), *c.result().shape)) {
       c.give(*product);

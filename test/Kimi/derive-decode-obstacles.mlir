@@ -108,3 +108,23 @@ module {
     return %y : tensor<?x8xf32>
   }
 }
+
+// -----
+
+module {
+  kimi.weight @wte : tensor<64x8xf32> from #kimi.external<"w", 0, 2048>
+  kimi.weight @w : tensor<3x8x8xf32> from #kimi.external<"w", 2048, 768>
+  func.func @main(%ids: tensor<?x?xi64>) -> tensor<?x?x1x8xf32> {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %B = tensor.dim %ids, %c0 : tensor<?x?xi64>
+    %T = tensor.dim %ids, %c1 : tensor<?x?xi64>
+    %wte = kimi.weight_ref @wte : tensor<64x8xf32>
+    %w = kimi.weight_ref @w : tensor<3x8x8xf32>
+    %x = kimi.embedding %ids, %wte : tensor<?x?xi64>, tensor<64x8xf32> -> tensor<?x?x8xf32>
+    %h = tensor.expand_shape %x [[0], [1], [2, 3]] output_shape [%B, %T, 1, 8] : tensor<?x?x8xf32> into tensor<?x?x1x8xf32>
+    // expected-remark @below {{no decode entry is derived: each token has a matrix of its own}}
+    %m = kimi.head_linear %h, %w : tensor<?x?x1x8xf32>, tensor<3x8x8xf32> -> tensor<?x?x1x8xf32>
+    return %m : tensor<?x?x1x8xf32>
+  }
+}

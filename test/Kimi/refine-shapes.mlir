@@ -61,3 +61,15 @@ func.func @forgets(%x: tensor<?x8xf32>) -> tensor<?x?xf32> {
   %c = tensor.cast %h : tensor<?x8xf32> to tensor<?x?xf32>
   return %c : tensor<?x?xf32>
 }
+
+// A product a head has the rows of its operand.
+// CHECK-LABEL: func @heads
+// CHECK: kimi.head_linear %arg0, %arg1 : tensor<?x3x1x8xf32>, tensor<3x8x8xf32> -> tensor<?x3x1x8xf32>
+// CHECK-NOT: tensor.cast
+// CHECK: return
+func.func @heads(%x: tensor<?x3x1x8xf32>, %w: tensor<3x8x8xf32>) -> tensor<?x3x1x8xf32> {
+  %a = tensor.cast %x : tensor<?x3x1x8xf32> to tensor<?x3x?x8xf32>
+  %h = kimi.head_linear %a, %w : tensor<?x3x?x8xf32>, tensor<3x8x8xf32> -> tensor<?x3x?x8xf32>
+  %c = tensor.cast %h : tensor<?x3x?x8xf32> to tensor<?x3x1x8xf32>
+  return %c : tensor<?x3x1x8xf32>
+}

@@ -124,3 +124,25 @@ func.func @left_alone(%x: tensor<6x8xf32>, %w: tensor<8x8xf32>)
   %6 = tensor.extract_slice %m[3] [2] [1] : tensor<48xf32> to tensor<2xf32>
   return %0, %a, %1, %2, %3, %4, %5, %6 : tensor<6x4xf32>, tensor<6x8xf32>, tensor<1x8xf32>, tensor<1x8xf32>, tensor<2x8xf32>, tensor<6x4xf32>, tensor<3x8xf32>, tensor<2xf32>
 }
+
+// A product a head: of the last token, whose heads have their matrices all. A head alone, or some columns, stay as they are.
+// CHECK-LABEL: func @heads
+// CHECK: %[[R:.*]] = tensor.extract_slice %arg0[0, 0, %arg2, 0] [%{{.*}}, 3, 1, 8]
+// CHECK: %[[L:.*]] = kimi.head_linear %[[R]], %arg1 : tensor<?x3x1x8xf32>, tensor<3x8x16xf32> -> tensor<?x3x1x16xf32>
+// CHECK: %[[Y:.*]] = kimi.head_linear %arg0, %arg1 : tensor<?x3x?x8xf32>
+// CHECK: %[[H:.*]] = tensor.extract_slice %[[Y]][0, 1, 0, 0]
+// CHECK: %[[C:.*]] = tensor.extract_slice %[[Y]][0, 0, 0, 4]
+// CHECK: return %[[L]], %[[H]], %[[C]]
+func.func @heads(%x: tensor<?x3x?x8xf32> {kimi.dims = ["batch", 3, "n", 8]}, %w: tensor<3x8x16xf32>, %p: index)
+    -> (tensor<?x3x1x16xf32>, tensor<?x1x?x16xf32>, tensor<?x3x?x4xf32>) {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %b = tensor.dim %x, %c0 : tensor<?x3x?x8xf32>
+  %t = tensor.dim %x, %c2 : tensor<?x3x?x8xf32>
+  %k = kimi.head_linear %x, %w : tensor<?x3x?x8xf32>, tensor<3x8x16xf32> -> tensor<?x3x?x16xf32>
+  %l = tensor.extract_slice %k[0, 0, %p, 0] [%b, 3, 1, 16] [1, 1, 1, 1] : tensor<?x3x?x16xf32> to tensor<?x3x1x16xf32>
+  %y = kimi.head_linear %x, %w : tensor<?x3x?x8xf32>, tensor<3x8x16xf32> -> tensor<?x3x?x16xf32>
+  %h = tensor.extract_slice %y[0, 1, 0, 0] [%b, 1, %t, 16] [1, 1, 1, 1] : tensor<?x3x?x16xf32> to tensor<?x1x?x16xf32>
+  %c = tensor.extract_slice %y[0, 0, 0, 4] [%b, 3, %t, 4] [1, 1, 1, 1] : tensor<?x3x?x16xf32> to tensor<?x3x?x4xf32>
+  return %l, %h, %c : tensor<?x3x1x16xf32>, tensor<?x1x?x16xf32>, tensor<?x3x?x4xf32>
+}

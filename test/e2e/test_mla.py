@@ -149,6 +149,15 @@ def test_full_size(tmp_path):
     assert "its keys and values would be 30720" in done.stderr
 
 
+def test_absorbed_by_the_exporter(exported):
+    """A graph whose cache holds latents is absorbed as it comes: its products a head are found in every entry."""
+    text = run(tool("kimi-compile"), exported("k3-tiny", "--cache", "latent"), "--emit=kimi").stdout
+    for entry in ("main", "prefill", "prefill_last", "decode"):
+        body = entries(text)[entry]
+        layers = body.count("kimi.attention")
+        assert layers > 0 and body.count("kimi.head_linear") == 2 * layers, entry
+
+
 @pytest.mark.parametrize("heads", [1, 2, 11])
 @pytest.mark.parametrize("precision,flags", [("f32", []), ("f32", ["--gpu-schedules=80"]), ("bf16", []), ("bf16", ["--gpu-schedules=90a"])],
                          ids=["f32", "f32-gpu-schedules", "bf16", "bf16-gpu-schedules"])
