@@ -50,7 +50,7 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
     phases.push_back({"narrow", cleaned("kimi-narrow-precision{type=" + options.precision + "}")});
   }
   if (!options.reference) { // behind the narrowing, which makes conversions of its own
-    phases.push_back({"casts", "kimi-fold-casts,kimi-fuse-elementwise,canonicalize,cse"});
+    phases.push_back({"casts", cleaned("kimi-fold-casts,kimi-fuse-elementwise")});
   }
   if (!options.reference) { // behind the narrowing: whether it pays depends on what sources are held in
     phases.push_back({"share", cleaned("kimi-share-attn-res-bank")});
