@@ -130,8 +130,13 @@ add_benchmarks() { # modules without weights, which are drawn where they run
   "$python" "$root/benchmarks/gpu/models.py" --graphs --out "$work/graphs"
   for graph in "$work"/graphs/*/; do
     mkdir -p "$bundle/kernels/$(basename "$graph")"
-    "$compiler" "$graph/model.onnx" -o "$bundle/kernels/$(basename "$graph")/model.kmod" --target="$target"
+    inside=(--bake) # vectors that the graph holds itself
+    [ ! -e "$graph/model.onnx.data" ] || inside=()
+    "$compiler" "$graph/model.onnx" -o "$bundle/kernels/$(basename "$graph")/model.kmod" --target="$target" "${inside[@]}"
   done
+  mkdir -p "$bundle/kda"
+  "$python" "$root/benchmarks/gpu/bench_delta.py" --graph --out "$work/kda"
+  "$compiler" "$work/kda/model.onnx" -o "$bundle/kda/model.kmod" --target="$target" --precision=bf16 --bake
   "$python" "$root/models/gpt2/export.py" --how build --size small --out "$work/gpt2"
   "$compiler" "$work/gpt2/model.onnx" -o "$bundle/gpt2.bf16.kmod" --target="$target" --precision=bf16
   "$python" "$root/models/gpt2/export.py" --how build --size small --logits bf16 --out "$work/gpt2-logits"

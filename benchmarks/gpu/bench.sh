@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs the benchmarks of a bundle (scripts/gpu-bundle.sh --benchmarks) on a GPU, each beside PyTorch in the same run:
-# single kernels beside cuBLAS and cuDNN, GPT-2 124M beside torch.compile under a CUDA graph. Needs python3 with numpy,
-# onnx and a torch for CUDA.
+# single kernels beside cuBLAS and cuDNN, GPT-2 124M beside torch.compile under a CUDA graph, Kimi Delta Attention beside
+# flash-linear-attention (where `fla` can be imported). Needs python3 with numpy, onnx and a torch for CUDA.
 #
-#   ./bench.sh [kernels|kernels:CASE,...|elementwise|decode|prefill ...]      # all without an argument
+#   ./bench.sh [kernels|kernels:CASE,...|elementwise|decode|prefill|delta ...]      # all without an argument
 #
 # Tables go to standard output and to logs/*.txt, figures to logs/*.json. Exit status: 0, or 1 where one failed.
 set -uo pipefail
@@ -13,7 +13,7 @@ bench=$here/benchmarks/gpu
 logs=$here/logs
 mkdir -p "$logs"
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(kernels decode prefill)
+[ ${#parts[@]} -gt 0 ] || parts=(kernels decode prefill delta)
 status=0
 weights() { # of GPT-2 124M, as the modules expect them
   [ -e "$here/gpt2/done" ] && return
@@ -29,6 +29,7 @@ for part in "${parts[@]}"; do
     elementwise) command=(bench_kernels.py --models "$here/kernels" --kind elementwise) ;; # part of kernels as well
     decode) weights && command=(bench_gpt2.py --module "$here/gpt2.bf16.kmod" --weights "$here/gpt2" --cases decode:1:256 decode:64:256) ;;
     prefill) weights && command=(bench_gpt2.py --module "$here/gpt2.bf16-logits.kmod" --weights "$here/gpt2" --cases prefill:1:1024 prefill:8:1024) ;;
+    delta) command=(bench_delta.py --models "$here/kda") ;;
     *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
   python3 "$bench/${command[0]}" --run "$run" --json "$logs/$part.json" "${command[@]:1}" 2> "$logs/$part.err" | tee "$logs/$part.txt"

@@ -11,12 +11,18 @@
 using namespace mlir;
 using namespace kimi;
 
-bool kimi::isLoadTimeValue(Value value) {
+static bool isStatelessDispatch(Operation *op) {
+  auto dispatch = dyn_cast<DispatchOp>(op);
+  return dispatch && llvm::none_of(dispatch->getOperandTypes(), [](Type type) { return isa<StateType>(type); });
+}
+
+/// Whether `value` follows from weights and constants alone; `launched`: launches may stand between.
+static bool followsFromWeights(Value value, bool launched) {
   SmallVector<Value> work = {value};
   llvm::SmallPtrSet<Operation *, 8> seen;
   while (!work.empty()) {
     Operation *op = work.pop_back_val().getDefiningOp();
-    if (!op || !isMemoryEffectFree(op)) {
+    if (!op || (!isMemoryEffectFree(op) && !(launched && isStatelessDispatch(op)))) {
       return false;
     }
     if (!seen.insert(op).second || isa<WeightRefOp>(op)) {
@@ -33,6 +39,10 @@ bool kimi::isLoadTimeValue(Value value) {
   }
   return true;
 }
+
+bool kimi::isLoadTimeValue(Value value) { return followsFromWeights(value, /*launched=*/false); }
+
+bool kimi::mayBeLaunchedAtLoadTime(Value value) { return followsFromWeights(value, /*launched=*/true); }
 
 void kimi::moveBefore(Value value, Operation *point) {
   Operation *op = value.getDefiningOp();

@@ -14,6 +14,9 @@ namespace kimi {
 /// Whether `value` depends on weights and constants only, so that it is known once the weights are loaded.
 bool isLoadTimeValue(mlir::Value value);
 
+/// The same, where launches have been written already: what they compute of weights alone may be computed at load time.
+bool mayBeLaunchedAtLoadTime(mlir::Value value);
+
 /// Makes `value`, known when the weights are loaded, stand before `point`, if it stands later in the same block.
 void moveBefore(mlir::Value value, mlir::Operation *point);
 

@@ -298,10 +298,16 @@ FlatSymbolRefAttr KernelWriter::finish(StringRef stem) {
   builder.setInsertionPointToEnd(&block);
   tile::ReturnOp::create(builder, location);
   kernel.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), {}));
-  // Where all inputs are known at load time the launch goes there, and they are being computed just before it.
-  if (aligned && !llvm::all_of(inputTensors, isLoadTimeValue)) {
+  // Where all inputs are known at load time the launch goes there, and they are being computed just before it. What a
+  // step computes all the same, an output for example, is being computed there.
+  auto isReady = [](Value tensor) {
+    return isLoadTimeValue(tensor) && cast<RankedTensorType>(tensor.getType()).hasStaticShape() &&
+           llvm::none_of(ViewLayouts::base(tensor).getUsers(),
+                         [](Operation *user) { return isa<func::ReturnOp>(user); });
+  };
+  if (aligned && !llvm::all_of(inputTensors, mayBeLaunchedAtLoadTime)) {
     for (auto [index, tensor] : llvm::enumerate(inputTensors)) {
-      if (isLoadTimeValue(tensor)) {
+      if (isReady(tensor)) {
         kernel.setArgAttr(index, "tile.constant", builder.getUnitAttr());
       }
     }
