@@ -148,8 +148,11 @@ void Conversion::convertNode(NodeOp node) {
     return;
   }
   for (Value operand : node->getOperands()) {
-    // What follows from a node that was reported already is not reported again.
+    // What follows from a node that was reported already is not reported again; an input of the graph was not.
     if (!operand.getDefiningOp<NoneOp>() && !shapes.of(operand).isRanked()) {
+      if (isa<BlockArgument>(operand)) {
+        report(node, "the rank of an input of the graph is not known; give it a shape in the file");
+      }
       failed = true;
       return;
     }
