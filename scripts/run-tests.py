@@ -81,7 +81,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="only this suite (repeatable)")
-    parser.add_argument("--unit", default="", metavar="REGEX", help="only unit tests of such a name (ctest -R)")
+    parser.add_argument("--unit", default=".", metavar="REGEX", help="only unit tests of such a name (ctest -R)")
     parser.add_argument("--e2e", action="append", metavar="FILE", help="only this file of test/e2e (repeatable)")
     args = parser.parse_args()
     # For builds with ASan: allocators of LLVM's headers poison memory that libLLVM, which is not instrumented, then uses.
