@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/Kimi/FloatCasts.h"
 #include "passes/Kimi/Passes.h"
 
 namespace kimi {
@@ -24,30 +25,10 @@ using namespace kimi;
 namespace {
 Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
-/// A generic that does `Cast` (arith.extf, arith.truncf) to each element of its operand, and nothing else.
-template <typename Cast>
-linalg::GenericOp castOf(Operation *op) {
-  auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
-  if (!generic || generic.getNumDpsInputs() != 1 || generic->getNumResults() != 1 ||
-      generic.getNumParallelLoops() != generic.getNumLoops() ||
-      !isa<RankedTensorType>(generic.getInputs()[0].getType()) ||
-      !llvm::all_of(generic.getIndexingMapsArray(), [](AffineMap map) { return map.isIdentity(); })) {
-    return {};
-  }
-  Block &body = *generic.getBody();
-  auto cast = body.getTerminator()->getOperand(0).template getDefiningOp<Cast>();
-  return cast && cast.getIn() == body.getArgument(0) ? generic : linalg::GenericOp();
-}
-
 /// The source of `value` where it is widened from a 16-bit type; null otherwise.
 Value widenedFrom(Value value) {
   linalg::GenericOp cast = castOf<arith::ExtFOp>(value.getDefiningOp());
   return cast ? cast.getInputs()[0] : Value();
-}
-
-bool isView(Operation *op) {
-  return isa_and_nonnull<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp,
-                         linalg::TransposeOp>(op);
 }
 
 /// An empty tensor of the extents of `like` and of elements `element`.

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/Kimi/FloatCasts.h"
 #include "passes/Kimi/LoadTime.h"
 #include "passes/Kimi/Passes.h"
 #include "passes/Kimi/Reference.h"
@@ -44,12 +45,6 @@ bool isWide(Value value) {
   return element && element.isF32();
 }
 
-/// The result has the elements of operand 0, moved.
-bool isView(Operation *op) {
-  return isa<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp,
-             linalg::TransposeOp>(op);
-}
-
 /// One result, each element of which is computed from one place of each input.
 bool isElementwise(linalg::GenericOp op) {
   return op.getNumResults() == 1 && op.hasPureTensorSemantics() && op.getNumParallelLoops() == op.getNumLoops() &&
@@ -58,13 +53,8 @@ bool isElementwise(linalg::GenericOp op) {
 
 /// Whether `op` does nothing but cast its input from elements of one type to another.
 bool isCast(linalg::GenericOp op, Type from, Type to) {
-  if (!isElementwise(op) || op.getNumDpsInputs() != 1 || elementOf(op.getDpsInputs()[0]) != from ||
-      elementOf(op->getResult(0)) != to ||
-      !llvm::all_of(op.getIndexingMapsArray(), [](AffineMap map) { return map.isIdentity(); })) {
-    return false;
-  }
-  Operation *cast = op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
-  return isa_and_nonnull<arith::ExtFOp, arith::TruncFOp>(cast) && cast->getOperand(0) == op.getBody()->getArgument(0);
+  return (castOf<arith::ExtFOp>(op) || castOf<arith::TruncFOp>(op)) && elementOf(op.getDpsInputs()[0]) == from &&
+         elementOf(op->getResult(0)) == to;
 }
 
 /// Ops that work in fp32 inside and give a tensor of the type of their first operand.

@@ -7,7 +7,6 @@
 
 #include "passes/KimiToTile/ElementwiseGpuKernel.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Transforms/RegionUtils.h"
 #include "passes/KimiToTile/GpuSchedule.h"
 #include "passes/KimiToTile/LoopKernels.h"
 #include "passes/KimiToTile/TileBuilder.h"
@@ -180,16 +179,7 @@ private:
       }
       uniform.map(body.getArgument(operand->getOperandNumber()), *value);
     }
-    SetVector<Value> captured;
-    getUsedValuesDefinedAbove(op.getRegion(), captured);
-    for (Value value : captured) {
-      FailureOr<Value> inside = writer.import(value);
-      if (failed(inside)) {
-        return op.emitError() << "the body uses a value that neither the host nor a kernel can compute";
-      }
-      uniform.map(value, *inside);
-    }
-    return success();
+    return importCaptured(writer, op, uniform);
   }
 
   /// Where this block's tile starts, the innermost dim first; the number of blocks.

@@ -75,14 +75,8 @@ private:
       }
       sources.push_back(source);
     }
-    SetVector<Value> captured;
-    getUsedValuesDefinedAbove(op.getRegion(), captured);
-    for (Value value : captured) {
-      FailureOr<Value> inside = writer.import(value);
-      if (failed(inside)) {
-        return op.emitError() << "the body uses a value that neither the host nor a kernel can compute";
-      }
-      mapping.map(value, *inside);
+    if (failed(importCaptured(writer, op, mapping))) {
+      return failure();
     }
     for (OpResult result : op->getResults()) {
       auto type = cast<RankedTensorType>(result.getType());
@@ -287,6 +281,19 @@ Value kimi::uniformValue(KernelWriter &writer, Value tensor) {
     }
   }
   return {};
+}
+
+LogicalResult kimi::importCaptured(KernelWriter &writer, linalg::GenericOp op, IRMapping &mapping) {
+  SetVector<Value> captured;
+  getUsedValuesDefinedAbove(op.getRegion(), captured);
+  for (Value value : captured) {
+    FailureOr<Value> inside = writer.import(value);
+    if (failed(inside)) {
+      return op.emitError() << "the body uses a value that neither the host nor a kernel can compute";
+    }
+    mapping.map(value, *inside);
+  }
+  return success();
 }
 
 std::string kimi::kernelStem(linalg::GenericOp op) {

@@ -8,6 +8,7 @@
 #define KIMI_PASSES_KIMITOTILE_LOOPKERNELS_H
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/IRMapping.h"
 #include "passes/KimiToTile/KernelWriter.h"
 
 namespace kimi {
@@ -18,6 +19,10 @@ std::string kernelStem(mlir::linalg::GenericOp op);
 /// In the kernel of `writer`, the one value that all elements of a splat constant or a fill have; null for any other
 /// tensor.
 mlir::Value uniformValue(KernelWriter &writer, mlir::Value tensor);
+
+/// Maps what the body of `op` uses of its surroundings to the same in the kernel of `writer`, or reports that neither
+/// the host nor a kernel can compute it.
+mlir::LogicalResult importCaptured(KernelWriter &writer, mlir::linalg::GenericOp op, mlir::IRMapping &mapping);
 
 /// Each of these replaces its op by a dispatch of a loop kernel, or reports why it cannot. `taskWork`: element
 /// operations that make a task worth its start.
