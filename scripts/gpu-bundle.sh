@@ -136,7 +136,9 @@ add_benchmarks() { # modules without weights, which are drawn where they run
   done
   mkdir -p "$bundle/kda"
   "$python" "$root/benchmarks/gpu/bench_delta.py" --graph --out "$work/kda"
-  "$compiler" "$work/kda/model.onnx" -o "$bundle/kda/model.kmod" --target="$target" --precision=bf16 --bake
+  for graph in prefill decode; do
+    "$compiler" "$work/kda/$graph.onnx" -o "$bundle/kda/$graph.kmod" --target="$target" --precision=bf16 --bake
+  done
   "$python" "$root/models/gpt2/export.py" --how build --size small --out "$work/gpt2"
   "$compiler" "$work/gpt2/model.onnx" -o "$bundle/gpt2.bf16.kmod" --target="$target" --precision=bf16
   "$python" "$root/models/gpt2/export.py" --how build --size small --logits bf16 --out "$work/gpt2-logits"

@@ -8,7 +8,9 @@ options inside its kernels. It is imported if it is on PYTHONPATH; without it on
 this project is faster; `difference` is |ours - peer| / |peer| over the outputs of both. The floor is the bytes of arguments and
 results over the measured copy bandwidth.
 
-  benchmarks/gpu/bench_delta.py --graph --out kda              # where the compiler is; then kimi-compile kda/model.onnx
+A graph has any number of tokens (prefill.onnx) or one (decode.onnx), as the entries of a model have.
+
+  benchmarks/gpu/bench_delta.py --graph --out kda              # where the compiler is; then kimi-compile kda/*.onnx
   benchmarks/gpu/bench_delta.py --run ./kimi-run --models kda  # where the GPU is
 """
 import argparse
@@ -35,7 +37,8 @@ def gate_weights():
     return np.exp(rng.random((HEADS, 1), dtype=np.float32)), rng.random((HEADS, DEPTH), dtype=np.float32)
 
 
-def write_graph(folder):
+def write_graph(path, tokens):
+    """`tokens` of each sequence: a number, or the name of a dim."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
     nodes, constants = [], []
@@ -67,12 +70,12 @@ def write_graph(folder):
     nodes.append(helper.make_node("Cast", ["wide_o"], ["o"], name="out", to=TensorProto.BFLOAT16))
 
     def port(name, width):
-        return helper.make_tensor_value_info(name, TensorProto.BFLOAT16, ["b", "t", width])
+        return helper.make_tensor_value_info(name, TensorProto.BFLOAT16, ["b", tokens, width])
     state = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", HEADS, DEPTH, DEPTH]) for name in ("s", "new_s")]
     inputs = [port(name, HEADS * DEPTH) for name in "qkvg"] + [port("beta", HEADS), state[0]]
     graph = helper.make_graph(nodes, "kda", inputs, [port("o", HEADS * DEPTH), state[1]], constants)
-    folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 27)], ir_version=11), folder / "model.onnx")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 27)], ir_version=11), path)
 
 
 def draw(sequences, tokens):
@@ -83,12 +86,12 @@ def draw(sequences, tokens):
     return arrays
 
 
-def ours(args, arrays):
+def ours(args, module, arrays):
     """(outputs, report): microseconds of a step as its launches, and as a whole."""
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         np.savez(scratch / "in.npz", **arrays)
-        command = [args.run, str(args.models / "model.kmod"), "--device", "cuda", "--input", str(scratch / "in.npz")]
+        command = [args.run, str(args.models / module), "--device", "cuda", "--input", str(scratch / "in.npz")]
         subprocess.run([*command, "--output", str(scratch / "out.npz")], check=True)
         subprocess.run([*command, "--benchmark", "--runs", "30", "--json", str(scratch / "report.json")], check=True, stdout=subprocess.DEVNULL)
         return dict(np.load(scratch / "out.npz")), json.load(open(scratch / "report.json"))
@@ -140,14 +143,15 @@ def theirs(arrays):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graph", action="store_true", help="write OUT/model.onnx and end")
+    parser.add_argument("--graph", action="store_true", help="write OUT/prefill.onnx and OUT/decode.onnx, and end")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--run", default="./kimi-run")
     parser.add_argument("--models", type=pathlib.Path)
     parser.add_argument("--json")
     args = parser.parse_args()
     if args.graph:
-        write_graph(args.out)
+        write_graph(args.out / "prefill.onnx", "t")
+        write_graph(args.out / "decode.onnx", 1)
         return
     import torch
     import peer
@@ -157,7 +161,7 @@ def main():
     rows = []
     for name, sequences, tokens in CASES:
         arrays = draw(sequences, tokens)
-        outputs, report = ours(args, arrays)
+        outputs, report = ours(args, "decode.kmod" if tokens == 1 else "prefill.kmod", arrays)
         mine = report["main"]["median_s"] * 1e6
         launches = [{"kernel": launch["kernel"], "us": launch["median_us"]} for launch in report["launches"]]
         floor = (sum(a.nbytes for a in arrays.values()) + arrays["v"].nbytes + arrays["s"].nbytes) / bandwidth * 1e6

@@ -29,9 +29,9 @@ std::string kimi::deltaRuleStem(DeltaRuleOp op) {
   return stem + (op.getWrite() ? "_write" : "");
 }
 
-DeltaRuleGpuKernel::DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleTile &tile,
-                                       DeltaRulePart part, const DeltaRuleChunks *chunks)
-    : context(context), p(problem), op(problem.op), s(tile), part(part), chunks(chunks), writer(context, op), t(writer),
+DeltaRuleGpuKernel::DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleInputs &inputs,
+                                       const DeltaRuleTile &tile, DeltaRulePart part, const DeltaRuleChunks *chunks)
+    : context(context), p(problem), inputs(inputs), op(problem.op), s(tile), part(part), chunks(chunks), writer(context, op), t(writer),
       b(writer.body()), loc(writer.loc()), depth(cast<RankedTensorType>(op.getK().getType()).getDimSize(3)),
       width(cast<RankedTensorType>(op.getV().getType()).getDimSize(3)), heads(op.getStateHeads()),
       scale(op.getScale().convertToFloat()), erases(op.erases()) {
@@ -63,23 +63,37 @@ FailureOr<KernelWriter::Variant> DeltaRuleGpuKernel::build(const std::string &st
   return KernelWriter::Variant{writer.finish(stem), guard, rows, y};
 }
 
-bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
-  zero = writer.constant(0);
+/// The arguments of an op, which the parts of a launch share.
+bool DeltaRuleGpuKernel::importOperands() {
   auto take = [&](Value tensor) { return tensor ? writer.input(tensor) : Value(); };
+  v = take(op.getV());
+  if (part == DeltaRulePart::tokens) {
+    auto of = [&](Source &source, const DeltaRuleInput &input, Value tensor) {
+      return !tensor || importSource(source, input, tensor);
+    };
+    return v && of(sources.q, inputs.q, op.getQ()) && of(sources.k, inputs.k, op.getK()) &&
+           of(sources.decay, inputs.decay, op.getDecay()) && of(sources.beta, inputs.beta, op.getBeta()) &&
+           of(sources.erase, inputs.erase, op.getErase()) && of(sources.write, inputs.write, op.getWrite());
+  }
   q = take(op.getQ());
   k = take(op.getK());
-  v = take(op.getV());
   decay = take(op.getDecay());
   beta = take(op.getBeta());
   erase = take(op.getErase());
   write = take(op.getWrite());
-  bool complete = q && k && v && !decay == !op.getDecay() && !beta == !op.getBeta() && !erase == !op.getErase() &&
-                  !write == !op.getWrite();
+  return q && k && v && !decay == !op.getDecay() && !beta == !op.getBeta() && !erase == !op.getErase() &&
+         !write == !op.getWrite();
+}
+
+bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
+  zero = writer.constant(0);
+  bool complete = importOperands();
   if (!complete) {
     return false;
   }
-  operand = elementOf(q);
-  for (Value value : {k, v}) {
+  auto take = [&](Value tensor) { return tensor ? writer.input(tensor) : Value(); };
+  operand = elementOf(op.getQ());
+  for (Value value : {op.getK(), op.getV()}) {
     if (elementOf(value) != operand) {
       operand = b.getF32Type();
     }

@@ -7,6 +7,7 @@
 #ifndef KIMI_PASSES_KIMITOTILE_DELTARULEGPUKERNEL_H
 #define KIMI_PASSES_KIMITOTILE_DELTARULEGPUKERNEL_H
 
+#include "passes/KimiToTile/DeltaRuleInputs.h"
 #include "passes/KimiToTile/DeltaRuleProblem.h"
 #include "passes/KimiToTile/GpuSchedule.h"
 #include "passes/KimiToTile/TileBuilder.h"
@@ -42,19 +43,43 @@ class DeltaRuleGpuKernel {
 public:
   static constexpr float kLog2e = 1.44269504088896340736f;
 
-  DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleTile &tile, DeltaRulePart part,
-                     const DeltaRuleChunks *chunks);
+  /// `inputs` is what `tokens` reads; the other parts read the operands themselves. `chunks` is null for `prepare`, and
+  /// where there is no such launch.
+  DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleInputs &inputs,
+                     const DeltaRuleTile &tile, DeltaRulePart part, const DeltaRuleChunks *chunks);
   /// `used`: 1 where the launch has work to do, 0 where another variant does it all (its workspace is empty then).
   mlir::FailureOr<KernelWriter::Variant> build(const std::string &stem, const SymbolicDim &guard,
                                                const SymbolicDim &used);
   KernelWriter &getWriter() { return writer; }
 
 private:
+  /// An operand in `tokens`: what it is computed from. A formula has one part for each of its inputs.
+  struct Source {
+    struct Part {
+      mlir::Value buffer;                // null: none, or one value for all
+      llvm::SmallVector<int64_t> axes; // the operand's axis of each dim of `buffer`; -1: an extent of 1
+    };
+    const DeltaRuleInput *input = nullptr;
+    mlir::Value operand;
+    llvm::SmallVector<Part> parts;
+    mlir::IRMapping values; // of the formula: what is the same for all elements, and what its body captures
+  };
+
   bool importArguments(const SymbolicDim &used);
+  bool importOperands();
   void place();
   void prepare();
   void runChunks();
   void runTokens();
+
+  // Of tokens
+  bool importSource(Source &source, const DeltaRuleInput &input, mlir::Value operand);
+  llvm::SmallVector<mlir::Value> startOf(const Source &source, const Source::Part &part, mlir::Value token,
+                                         mlir::Value first);
+  void loadChannels(mlir::Value tile, const Source &source, const Source::Part &part, mlir::Value token,
+                    mlir::Value first);
+  mlir::Value channelsOf(const Source &source, mlir::Value token);
+  mlir::Value gatesOf(const Source &source, mlir::Value token, bool ofKeys);
 
   // Of prepare
   void loadGates();
@@ -112,6 +137,7 @@ private:
 
   HostContext &context;
   DeltaRuleProblem &p;
+  const DeltaRuleInputs &inputs;
   DeltaRuleOp op;
   DeltaRuleTile s;
   DeltaRulePart part;
@@ -127,6 +153,9 @@ private:
   bool erases;
   int64_t blockRows = 1; // of blocks whose pairs are one product, as the gates' range allows; 1: there are none
   mlir::Value zero;      // index
+  struct {
+    Source q, k, decay, beta, erase, write;
+  } sources;
   mlir::Value q, k, v, decay, beta, erase, write, initial, out, state; // buffers
   mlir::Value writes, reads, queries, keys, pairs, ends;               // of the workspace
   mlir::Value batchIndex, head, first, firstColumn;

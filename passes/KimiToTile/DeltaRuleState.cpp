@@ -1,4 +1,4 @@
-//===- DeltaRuleState.cpp - the state of a delta rule, by chunks or by tokens
+//===- DeltaRuleState.cpp - the state of a delta rule, chunk by chunk
 //
 // Part of the Kimi compiler, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -64,61 +64,6 @@ void DeltaRuleGpuKernel::runChunks() {
       t.map({memory, end}, memory, [&](ValueRange e) { return mul(e[0], e[1]); });
     }
     t.multiply(memory, keyTile, written);
-  });
-  if (state) {
-    t.store(memory, state, {batchIndex, head, zero, firstColumn}, {2, 3});
-  }
-}
-
-void DeltaRuleGpuKernel::runTokens() {
-  Value memory = t.fragment(depth, s.columns), products = t.fragment(depth, s.columns);
-  Value key = t.fragment(depth, 1), query = t.fragment(depth, 1), fade = t.fragment(depth, 1);
-  Value sum = t.fragment(1, s.columns), value = t.fragment(1, s.columns);
-  if (initial) {
-    t.load(memory, initial, {batchIndex, head, zero, firstColumn}, {2, 3});
-  } else {
-    t.fill(memory, 0.0f);
-  }
-  auto column = [&](Value tile, Value buffer, Value token) {
-    t.load(tile, buffer, {batchIndex, headOf(buffer), token, zero}, {3, 2});
-  };
-  // A gate of the token: one number, or one a channel of `tile`.
-  auto gateOf = [&](Value buffer, Value token, bool ofKeys) -> Value {
-    if (cast<MemRefType>(buffer.getType()).getRank() == 3) {
-      Value one = t.fragment(1, 1);
-      t.load(one, buffer, {batchIndex, headOf(buffer), token}, {1, 2});
-      return one;
-    }
-    Value many = ofKeys ? t.fragment(depth, 1) : t.fragment(1, s.columns);
-    if (ofKeys) {
-      column(many, buffer, token);
-    } else {
-      t.load(many, buffer, {batchIndex, headOf(buffer), token, firstColumn}, {2, 3});
-    }
-    return many;
-  };
-  buildLoop(b, loc, zero, writer.extent(q, 2), writer.constant(1), [&](Value token) {
-    column(key, k, token);
-    column(query, q, token);
-    t.load(value, v, {batchIndex, headOf(v), token, firstColumn}, {2, 3});
-    if (decay) {
-      t.map({gateOf(decay, token, true)}, fade, [&](ValueRange e) { return exponential(e[0]); });
-      t.map({memory, fade}, memory, [&](ValueRange e) { return mul(e[0], e[1]); });
-    }
-    if (Value gates = beta ? beta : write) {
-      t.map({value, gateOf(gates, token, false)}, value, [&](ValueRange e) { return mul(e[0], e[1]); });
-    }
-    if (erases) {
-      Value gates = gateOf(beta ? beta : erase, token, true);
-      t.map({memory, key, gates}, products, [&](ValueRange e) { return mul(e[0], mul(e[1], e[2])); });
-      t.reduce(tile::ReduceKind::add, products, sum, /*accumulate=*/false, /*axis=*/0);
-      t.map({value, sum}, value, [&](ValueRange e) { return sub(e[0], e[1]); });
-    }
-    t.map({memory, key, value}, memory, [&](ValueRange e) { return add(e[0], mul(e[1], e[2])); });
-    t.map({memory, query}, products, [&](ValueRange e) { return mul(e[0], e[1]); });
-    t.reduce(tile::ReduceKind::add, products, sum, /*accumulate=*/false, /*axis=*/0);
-    t.map({sum}, sum, [&](ValueRange e) { return mul(e[0], t.number(scale)); });
-    storeResult(sum, token);
   });
   if (state) {
     t.store(memory, state, {batchIndex, head, zero, firstColumn}, {2, 3});

@@ -83,13 +83,15 @@ private:
   }
 
   LogicalResult schedule(HostContext &context, DeltaRuleOp op) {
+    SymbolicDim tokens = context.scalars.shape(op.getQ())[2], few = SymbolicDim::le(tokens, kFewTokens);
+    bool inChunks = !few.is(1);
+    // Variants of a launch have the same arguments.
+    DeltaRuleInputs inputs = inChunks ? DeltaRuleInputs(op) : DeltaRuleInputs::computed(context, op);
     DeltaRuleProblem p(context, op);
     DeltaRuleTile tile = *chooseDeltaRuleTile(arch, shapeOf(op));
     std::string stem = deltaRuleStem(op);
-    SymbolicDim tokens = context.scalars.shape(op.getQ())[2], few = SymbolicDim::le(tokens, kFewTokens);
     DeltaRuleChunks chunks;
-    bool inChunks = !few.is(1);
-    if (inChunks && failed(prepare(context, p, tile, stem, SymbolicDim(1) - few, chunks))) {
+    if (inChunks && failed(prepare(context, p, inputs, tile, stem, SymbolicDim(1) - few, chunks))) {
       return failure();
     }
     SmallVector<KernelWriter::Variant> variants;
@@ -100,7 +102,7 @@ private:
         own.columns = std::min<int64_t>(own.columns, 32);
         own.threads = 128;
       }
-      kernel = std::make_unique<DeltaRuleGpuKernel>(context, p, own, part, inChunks ? &chunks : nullptr);
+      kernel = std::make_unique<DeltaRuleGpuKernel>(context, p, inputs, own, part, inChunks ? &chunks : nullptr);
       FailureOr<KernelWriter::Variant> variant = kernel->build(stem + suffix, guard, SymbolicDim(1));
       if (failed(variant)) {
         return failure();
@@ -119,9 +121,10 @@ private:
   }
 
   /// The launch before the state's. Its grid is empty where tokens are taken one by one.
-  LogicalResult prepare(HostContext &context, DeltaRuleProblem &p, const DeltaRuleTile &tile, const std::string &stem,
-                        const SymbolicDim &used, DeltaRuleChunks &chunks) {
-    DeltaRuleGpuKernel kernel(context, p, tile, DeltaRulePart::prepare, nullptr);
+  LogicalResult prepare(HostContext &context, DeltaRuleProblem &p, const DeltaRuleInputs &inputs,
+                        const DeltaRuleTile &tile, const std::string &stem, const SymbolicDim &used,
+                        DeltaRuleChunks &chunks) {
+    DeltaRuleGpuKernel kernel(context, p, inputs, tile, DeltaRulePart::prepare, nullptr);
     FailureOr<KernelWriter::Variant> variant = kernel.build(stem + "_prepare", SymbolicDim(1), used);
     if (failed(variant)) {
       return failure();
