@@ -29,14 +29,26 @@ std::string kimi::deltaRuleStem(DeltaRuleOp op) {
   return stem + (op.getWrite() ? "_write" : "");
 }
 
+/// Blocks of `tokens` on an SM: one loads its state while others compute. A thread keeps its part of the state twice,
+/// before and after a token, and works with as little else as is possible without spills.
+static int64_t blocksOfTokens(int64_t stateElements, int64_t threads) {
+  constexpr int64_t otherRegisters = 16, leastRegisters = 64;
+  int64_t registers = std::max(2 * stateElements / threads + otherRegisters, leastRegisters);
+  return std::max<int64_t>(GpuArch::registersPerSm / (registers * threads), 1);
+}
+
 DeltaRuleGpuKernel::DeltaRuleGpuKernel(HostContext &context, DeltaRuleProblem &problem, const DeltaRuleInputs &inputs,
                                        const DeltaRuleTile &tile, DeltaRulePart part, const DeltaRuleChunks *chunks)
-    : context(context), p(problem), inputs(inputs), op(problem.op), s(tile), part(part), chunks(chunks), writer(context, op), t(writer),
-      b(writer.body()), loc(writer.loc()), depth(cast<RankedTensorType>(op.getK().getType()).getDimSize(3)),
+    : context(context), p(problem), inputs(inputs), op(problem.op), s(tile), part(part), chunks(chunks),
+      writer(context, op), t(writer), b(writer.body()), loc(writer.loc()),
+      depth(cast<RankedTensorType>(op.getK().getType()).getDimSize(3)),
       width(cast<RankedTensorType>(op.getV().getType()).getDimSize(3)), heads(op.getStateHeads()),
       scale(op.getScale().convertToFloat()), erases(op.erases()) {
-  int64_t threads = part == DeltaRulePart::prepare ? s.prepareThreads : s.threads;
-  writer.setThreads(threads, part == DeltaRulePart::prepare ? s.prepareBlocks : 1);
+  if (part == DeltaRulePart::prepare) {
+    writer.setThreads(s.prepareThreads, s.prepareBlocks);
+  } else {
+    writer.setThreads(s.threads, part == DeltaRulePart::tokens ? blocksOfTokens(depth * s.columns, s.threads) : 1);
+  }
 }
 
 FailureOr<KernelWriter::Variant> DeltaRuleGpuKernel::build(const std::string &stem, const SymbolicDim &guard,
@@ -63,32 +75,24 @@ FailureOr<KernelWriter::Variant> DeltaRuleGpuKernel::build(const std::string &st
   return KernelWriter::Variant{writer.finish(stem), guard, rows, y};
 }
 
-/// The arguments of an op, which the parts of a launch share.
+/// The operands, in an order that the variants of a launch share.
 bool DeltaRuleGpuKernel::importOperands() {
-  auto take = [&](Value tensor) { return tensor ? writer.input(tensor) : Value(); };
-  v = take(op.getV());
-  if (part == DeltaRulePart::tokens) {
-    auto of = [&](Source &source, const DeltaRuleInput &input, Value tensor) {
-      return !tensor || importSource(source, input, tensor);
-    };
-    return v && of(sources.q, inputs.q, op.getQ()) && of(sources.k, inputs.k, op.getK()) &&
-           of(sources.decay, inputs.decay, op.getDecay()) && of(sources.beta, inputs.beta, op.getBeta()) &&
-           of(sources.erase, inputs.erase, op.getErase()) && of(sources.write, inputs.write, op.getWrite());
+  auto take = [&](Value &buffer, Value tensor) { return !tensor || (buffer = writer.input(tensor)); };
+  if (part != DeltaRulePart::tokens) {
+    return take(q, op.getQ()) && take(k, op.getK()) && take(v, op.getV()) && take(decay, op.getDecay()) &&
+           take(beta, op.getBeta()) && take(erase, op.getErase()) && take(write, op.getWrite());
   }
-  q = take(op.getQ());
-  k = take(op.getK());
-  decay = take(op.getDecay());
-  beta = take(op.getBeta());
-  erase = take(op.getErase());
-  write = take(op.getWrite());
-  return q && k && v && !decay == !op.getDecay() && !beta == !op.getBeta() && !erase == !op.getErase() &&
-         !write == !op.getWrite();
+  auto import = [&](Source &source, const DeltaRuleInput &input, Value tensor) {
+    return !tensor || importSource(source, input, tensor);
+  };
+  return import(sources.q, inputs.q, op.getQ()) && import(sources.k, inputs.k, op.getK()) && take(v, op.getV()) &&
+         import(sources.decay, inputs.decay, op.getDecay()) && import(sources.beta, inputs.beta, op.getBeta()) &&
+         import(sources.erase, inputs.erase, op.getErase()) && import(sources.write, inputs.write, op.getWrite());
 }
 
 bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
   zero = writer.constant(0);
-  bool complete = importOperands();
-  if (!complete) {
+  if (!importOperands()) {
     return false;
   }
   auto take = [&](Value tensor) { return tensor ? writer.input(tensor) : Value(); };
@@ -121,7 +125,9 @@ bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
     initial = state = writer.state(p.write.getState(), sizes[0]);
   } else {
     initial = take(op.getInitial());
-    complete &= !initial == !op.getInitial();
+    if (!initial != !op.getInitial()) {
+      return false;
+    }
   }
   if (chunks) {
     writes = take(chunks->writes);
@@ -135,7 +141,7 @@ bool DeltaRuleGpuKernel::importArguments(const SymbolicDim &used) {
   if (!p.write && !op.getState().use_empty()) {
     state = writer.result(cast<RankedTensorType>(op.getState().getType()), context.scalars.shape(op.getState()));
   }
-  return complete;
+  return true;
 }
 
 Value DeltaRuleGpuKernel::keyRow(Value token) {

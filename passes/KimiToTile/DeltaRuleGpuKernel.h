@@ -56,7 +56,7 @@ private:
   /// An operand in `tokens`: what it is computed from. A formula has one part for each of its inputs.
   struct Source {
     struct Part {
-      mlir::Value buffer;                // null: none, or one value for all
+      mlir::Value buffer;              // null: none, or one value for all
       llvm::SmallVector<int64_t> axes; // the operand's axis of each dim of `buffer`; -1: an extent of 1
     };
     const DeltaRuleInput *input = nullptr;

@@ -76,13 +76,13 @@ static bool isFormula(HostContext &context, linalg::GenericOp op) {
     return OpTrait::hasElementwiseMappableTraits(&inner) || inner.hasTrait<OpTrait::ConstantLike>();
   });
   return elementwise && llvm::all_of(op.getDpsInputOperands(), [&](OpOperand *operand) {
-    Value value = operand->get();
-    if (!op.payloadUsesValueFromOperand(operand)) {
-      return true;
-    }
-    return isa<RankedTensorType>(value.getType()) && op.getMatchingIndexingMap(operand).isProjectedPermutation() &&
-           isReadable(context, value);
-  });
+           Value value = operand->get();
+           if (!op.payloadUsesValueFromOperand(operand)) {
+             return true;
+           }
+           return isa<RankedTensorType>(value.getType()) &&
+                  op.getMatchingIndexingMap(operand).isProjectedPermutation() && isReadable(context, value);
+         });
 }
 
 /// The formula of the gates `operand`, [B, H', T] or [B, H', T, D].

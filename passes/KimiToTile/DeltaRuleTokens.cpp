@@ -61,7 +61,8 @@ bool DeltaRuleGpuKernel::importSource(Source &source, const DeltaRuleInput &inpu
 }
 
 /// Where `token`'s row of `part` begins, at channel `first`.
-SmallVector<Value> DeltaRuleGpuKernel::startOf(const Source &source, const Source::Part &part, Value token, Value first) {
+SmallVector<Value> DeltaRuleGpuKernel::startOf(const Source &source, const Source::Part &part, Value token,
+                                               Value first) {
   int64_t own = cast<RankedTensorType>(source.operand.getType()).getDimSize(1);
   Value ownHead = own == heads ? head : divide(head, writer.constant(heads / own));
   std::array<Value, 4> positions{batchIndex, ownHead, token, first};
@@ -166,7 +167,8 @@ void DeltaRuleGpuKernel::runTokens() {
   } else {
     t.fill(memory, 0.0f);
   }
-  Value tokens = writer.scalar(context.scalars.shape(op.getQ())[2]);
+  const Source::Part &queries = sources.q.parts.front();
+  Value tokens = writer.extent(queries.buffer, llvm::find(queries.axes, 2) - queries.axes.begin());
   buildLoop(b, loc, zero, tokens, writer.constant(1), [&](Value token) {
     Value key = channelsOf(sources.k, token), query = channelsOf(sources.q, token);
     t.load(value, v, {batchIndex, headOf(v), token, firstColumn}, {2, 3});
