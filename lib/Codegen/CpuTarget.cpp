@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Codegen/CpuTarget.h"
+#include "lib/Codegen/LlvmGlobals.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -50,6 +51,7 @@ static bool hostHas(const llvm::Target &target, const llvm::Triple &triple, llvm
 }
 
 llvm::Expected<CpuTarget> kimi::resolveCpuTarget(const CpuTargetOptions &options) {
+  std::shared_lock<std::shared_mutex> lock(llvmGlobals());
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
   llvm::Expected<const llvm::Target *> target = hostTarget(triple);
   if (!target) {

@@ -7,6 +7,7 @@
 
 #include "lib/Codegen/KernelModules.h"
 #include "dialects/Tile/TileDialect.h"
+#include "lib/Codegen/LlvmGlobals.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -71,17 +72,26 @@ void kimi::registerKernelTranslations(MLIRContext &context) {
 
 namespace {
 /// While alive, fatal errors of LLVM and crashes end the work that runs in `guard` instead of the process. LLVM keeps
-/// the handlers in globals, so one instance at a time.
+/// the handlers in globals: the first instance installs them for all that are alive at a time, the last takes them
+/// away.
 class FatalErrors {
 public:
-  FatalErrors() : lock(mutex()) {
-    llvm::install_fatal_error_handler(onFatalError);
-    llvm::CrashRecoveryContext::Enable();
+  FatalErrors() {
+    std::lock_guard<std::mutex> lock(mutex());
+    if (instances()++ == 0) {
+      llvm::install_fatal_error_handler(onFatalError);
+      llvm::CrashRecoveryContext::Enable();
+    }
   }
   ~FatalErrors() {
-    llvm::CrashRecoveryContext::Disable();
-    llvm::remove_fatal_error_handler();
+    std::lock_guard<std::mutex> lock(mutex());
+    if (--instances() == 0) {
+      llvm::CrashRecoveryContext::Disable();
+      llvm::remove_fatal_error_handler();
+    }
   }
+  FatalErrors(const FatalErrors &) = delete;
+  FatalErrors &operator=(const FatalErrors &) = delete;
 
   /// Runs `work` on this thread; the message of what ended it early, or an empty string.
   static std::string guard(llvm::function_ref<void()> work) {
@@ -101,6 +111,10 @@ private:
     static std::mutex instance;
     return instance;
   }
+  static int &instances() { // under the mutex
+    static int count = 0;
+    return count;
+  }
   static std::string *&fatalText() {
     thread_local std::string *text = nullptr;
     return text;
@@ -108,13 +122,13 @@ private:
   static void onFatalError(void *, const char *reason, bool) {
     if (fatalText()) {
       *fatalText() = reason;
+    } else { // of a thread that is not guarded, while others are: it ends the process, as without the handler
+      llvm::errs() << "LLVM ERROR: " << reason << "\n";
     }
     if (auto *recovery = llvm::CrashRecoveryContext::GetCurrent()) {
       recovery->HandleExit(1);
     }
   }
-
-  std::lock_guard<std::mutex> lock;
 };
 } // namespace
 
@@ -141,6 +155,7 @@ kimi::generateKernels(ModuleOp kernels, unsigned threads,
   std::vector<std::string> results(parts.size());
   std::vector<std::string> errors(parts.size());
   {
+    std::shared_lock<std::shared_mutex> lock(llvmGlobals());
     FatalErrors fatal;
     llvm::DefaultThreadPool pool(llvm::hardware_concurrency(threads));
     for (size_t i = 0; i < parts.size(); ++i) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Codegen/LinkSharedObject.h"
+#include "lib/Codegen/LlvmGlobals.h"
 #include "lib/Codegen/ToolRun.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/SmallVector.h"
@@ -50,10 +51,9 @@ llvm::Expected<std::string> kimi::linkSharedObject(llvm::ArrayRef<std::string> o
   }
   std::string log;
   llvm::raw_string_ostream stream(log);
-  static std::mutex mutex; // lld keeps its state in globals
   lld::Result result;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
+  { // lld keeps its state in globals, too
+    std::unique_lock<std::shared_mutex> lock(llvmGlobals());
     result = lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});
   }
   if (result.retCode != 0) {

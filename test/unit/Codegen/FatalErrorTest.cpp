@@ -14,15 +14,19 @@
 #include "mlir/Parser/Parser.h"
 #include "passes/Passes.h"
 #include "llvm/Support/ErrorHandling.h"
+#include <chrono>
 #include <csignal>
+#include <future>
 #include <gtest/gtest.h>
+#include <thread>
 
 using namespace kimi;
 using Generate = llvm::function_ref<llvm::Expected<std::string>(mlir::ModuleOp)>;
 
 namespace {
-struct FatalError : testing::Test {
-  FatalError() {
+/// Three kernels in a context of their own.
+struct Kernels {
+  Kernels() {
     mlir::OpBuilder b(&context);
     module = mlir::ModuleOp::create(b.getUnknownLoc());
     b.setInsertionPointToEnd(module->getBody());
@@ -51,6 +55,7 @@ struct FatalError : testing::Test {
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
+struct FatalError : testing::Test, Kernels {};
 
 TEST_F(FatalError, ResultsKeepTheirOrder) {
   EXPECT_EQ(run([](mlir::ModuleOp kernel) { return kernel.getName()->str(); }), "first second third ");
@@ -84,6 +89,31 @@ TEST_F(FatalError, CrashesDoNotEndTheProcess) {
               return "";
             }),
             "kernel 'first' cannot be compiled: the code generator crashed");
+}
+
+/// Two compilations at a time: neither waits for the other, and the one that ends first leaves the other its handlers.
+TEST_F(FatalError, SeveralCompilationsAtATime) {
+  std::promise<void> begun, ended;
+  std::future<void> other = ended.get_future();
+  std::string said;
+  std::thread crashing([&] {
+    Kernels own;
+    said = own.run([&](mlir::ModuleOp kernel) -> llvm::Expected<std::string> {
+      if (*kernel.getName() == "first") {
+        begun.set_value();
+        if (other.wait_for(std::chrono::minutes(2)) != std::future_status::ready) {
+          return llvm::createStringError("waited in vain");
+        }
+        raise(SIGSEGV);
+      }
+      return "";
+    });
+  });
+  begun.get_future().wait();
+  EXPECT_EQ(run([](mlir::ModuleOp kernel) { return kernel.getName()->str(); }), "first second third ");
+  ended.set_value();
+  crashing.join();
+  EXPECT_EQ(said, "kernel 'first' cannot be compiled: the code generator crashed");
 }
 
 /// Kernels with an instruction of a GPU, for a CPU, and the reverse: LLVM's instruction selection ends with a fatal
