@@ -7,7 +7,6 @@
 
 #include "passes/Pipelines/Pipelines.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -86,11 +85,11 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   return phases;
 }
 
-LogicalResult kimi::addPhase(const Phase &phase, OpPassManager &pm) {
+LogicalResult kimi::addPhase(const Phase &phase, OpPassManager &pm, llvm::raw_ostream &log) {
   std::string problem;
   llvm::raw_string_ostream os(problem);
   if (failed(parsePassPipeline(phase.passes, pm, os))) {
-    llvm::errs() << "error: phase '" << phase.name << "': " << problem << "\n";
+    log << "error: phase '" << phase.name << "': " << problem << "\n";
     return failure();
   }
   return success();

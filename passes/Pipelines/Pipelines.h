@@ -8,6 +8,7 @@
 #define KIMI_PASSES_PIPELINES_PIPELINES_H
 
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/raw_ostream.h"
 #include <string>
 #include <vector>
 
@@ -49,8 +50,9 @@ std::vector<Phase> graphPhases(const PipelineOptions &options);
 /// From there to kernels and a host function of launches (--emit=tile).
 std::vector<Phase> kernelPhases(const PipelineOptions &options);
 
-/// Adds the passes of `phase` to `pm`; fails, with a message, only where a pass of that name is not registered.
-mlir::LogicalResult addPhase(const Phase &phase, mlir::OpPassManager &pm);
+/// Adds the passes of `phase` to `pm`; fails, with a message on `log`, only where a pass of that name is not
+/// registered.
+mlir::LogicalResult addPhase(const Phase &phase, mlir::OpPassManager &pm, llvm::raw_ostream &log = llvm::errs());
 
 /// Registers each phase as a pipeline (`--kimi-phase-raise`, ...) with default options.
 void registerKimiPipelines();

@@ -8,7 +8,6 @@
 #include "tools/kimi-compile/Diagnostics.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -50,26 +49,26 @@ static StringRef severityName(DiagnosticSeverity severity) {
   return "";
 }
 
-static void print(const Diagnostic &diagnostic, StringRef tool) {
+static void print(const Diagnostic &diagnostic, StringRef tool, llvm::raw_ostream &log) {
   std::string where = describeLocation(diagnostic.getLocation());
   std::string message = diagnostic.str();
-  llvm::errs() << tool << ": " << severityName(diagnostic.getSeverity()) << ": ";
+  log << tool << ": " << severityName(diagnostic.getSeverity()) << ": ";
   // Messages that name their node themselves need no second name.
   bool namesNode = StringRef(where).starts_with("node '") && StringRef(message).starts_with("node '");
   if (!where.empty() && !namesNode) {
-    llvm::errs() << where << ": ";
+    log << where << ": ";
   }
-  llvm::errs() << message << "\n";
+  log << message << "\n";
   for (const Diagnostic &note : diagnostic.getNotes()) {
-    print(note, tool);
+    print(note, tool, log);
   }
 }
 
-DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, std::string tool, bool remarks)
+DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, std::string tool, bool remarks, llvm::raw_ostream &log)
     : ScopedDiagnosticHandler(context) {
-  setHandler([tool = std::move(tool), remarks](Diagnostic &diagnostic) {
+  setHandler([tool = std::move(tool), remarks, &log](Diagnostic &diagnostic) {
     if (remarks || diagnostic.getSeverity() != DiagnosticSeverity::Remark) {
-      print(diagnostic, tool);
+      print(diagnostic, tool, log);
     }
     return success();
   });

@@ -8,15 +8,16 @@
 #define KIMI_TOOLS_KIMICOMPILE_DIAGNOSTICS_H
 
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/raw_ostream.h"
 #include <string>
 
 namespace kimi {
 
-/// While alive, prints the diagnostics of a context to stderr, one a line: "tool: error: where: message". Where is the
+/// While alive, prints the diagnostics of a context to `log`, one a line: "tool: error: where: message". Where is the
 /// model file, or the ONNX node or value of the operation. Remarks are printed only with `remarks`.
 class DiagnosticPrinter : public mlir::ScopedDiagnosticHandler {
 public:
-  DiagnosticPrinter(mlir::MLIRContext *context, std::string tool, bool remarks = false);
+  DiagnosticPrinter(mlir::MLIRContext *context, std::string tool, bool remarks, llvm::raw_ostream &log);
 };
 
 /// "model.onnx" for a file, "node 'name'" for a named location, "" where nothing is known.

@@ -7,11 +7,7 @@
 
 #include "tools/kimi-compile/Driver.h"
 #include "dialects/Tile/TileDialect.h"
-#include "lib/Codegen/CompileCuda.h"
-#include "lib/Codegen/CompileKernels.h"
-#include "lib/Codegen/SassInfo.h"
 #include "lib/Import/ImportOnnx.h"
-#include "lib/Module/BuildModule.h"
 #include "lib/Support/OutputFile.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
@@ -20,7 +16,7 @@
 #include "mlir/Support/Timing.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
-#include "passes/Pipelines/Pipelines.h"
+#include "tools/kimi-compile/Backend.h"
 #include "tools/kimi-compile/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Error.h"
@@ -29,85 +25,10 @@
 #include "llvm/Support/Process.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
+#include <mutex>
 
 using namespace mlir;
 using namespace kimi;
-
-/// Writes through a temporary file that is renamed at the end.
-static LogicalResult writeOutput(StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
-  if (llvm::Error error = writeOutputFile(path, write)) {
-    llvm::errs() << "kimi-compile: error: " << llvm::toString(std::move(error)) << "\n";
-    return failure();
-  }
-  return success();
-}
-
-/// Prints the phase being run on a terminal, and wipes it at the end.
-namespace {
-class Progress {
-public:
-  Progress() : enabled(llvm::sys::Process::StandardErrIsDisplayed()) {}
-  ~Progress() { show(""); }
-  void show(StringRef phase) {
-    if (enabled) {
-      llvm::errs() << "\r\033[K" << phase;
-      llvm::errs().flush();
-    }
-  }
-
-private:
-  bool enabled;
-};
-} // namespace
-
-static LogicalResult runPhases(ModuleOp module, ArrayRef<Phase> phases, Progress &progress, TimingScope &timing) {
-  for (const Phase &phase : phases) {
-    progress.show(phase.name);
-    TimingScope scope = timing.nest("phase " + phase.name);
-    PassManager pm(module->getContext());
-    pm.enableTiming(scope);
-    pm.enableVerifier(phase.verifyEach);
-    if (failed(addPhase(phase, pm)) || failed(pm.run(module))) {
-      return failure();
-    }
-    TimingScope check = scope.nest("verify");
-    if (!phase.verifyEach && failed(verify(module))) {
-      return failure();
-    }
-  }
-  return success();
-}
-
-static LogicalResult printModule(ModuleOp module, const CompileOptions &options) {
-  return writeOutput(options.output.empty() ? "-" : options.output, [&](llvm::raw_ostream &os) {
-    OpPrintingFlags flags;
-    flags.printNameLocAsPrefix().enableDebugInfo(options.locations);
-    module->print(os, flags);
-    os << "\n";
-  });
-}
-
-/// Leaves only the kernel that was asked for; an error lists the names there are.
-static LogicalResult selectKernel(ModuleOp module, StringRef name) {
-  std::string names;
-  bool found = false;
-  for (auto kernel : llvm::make_early_inc_range(module.getOps<tile::KernelOp>())) {
-    names += (names.empty() ? "" : ", ") + kernel.getSymName().str();
-    found |= kernel.getSymName() == name;
-  }
-  if (!found) {
-    llvm::errs() << "kimi-compile: error: there is no kernel '" << name << "'; kernels: " << names << "\n";
-    return failure();
-  }
-  for (Operation &op : llvm::make_early_inc_range(module.getBody()->getOperations())) {
-    auto kernel = dyn_cast<tile::KernelOp>(op);
-    if (!kernel || kernel.getSymName() != name) {
-      op.dropAllUses();
-      op.erase();
-    }
-  }
-  return success();
-}
 
 static std::string defaultOutput(StringRef input) {
   SmallString<256> path(input);
@@ -137,122 +58,93 @@ static std::string hashSource(const CompileOptions &options) {
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
+static void registerPasses() {
+  static std::once_flag once; // the registry is one for all threads
+  std::call_once(once, [] {
+    registerKimiPasses();
+    registerTransformsPasses();
+  });
+}
+
 namespace {
-/// The code generator that was asked for.
-class Backend {
+/// Prints the phase being run where `log` is a terminal's stderr, and wipes it at the end.
+class Progress {
 public:
-  /// An error, already printed, where the target is unknown here.
-  static FailureOr<Backend> create(const CompileOptions &options) {
-    Backend backend;
-    if (options.target == "cpu") {
-      backend.cpu.cpu = options.cpu;
-      llvm::Expected<CpuTarget> target = resolveCpuTarget(backend.cpu);
-      if (!target) {
-        return fail(target.takeError());
-      }
-      backend.name = target->name();
-      backend.panel = 2 * target->lanes;
-      return backend;
+  explicit Progress(llvm::raw_ostream &log)
+      : log(log), enabled(&log == &llvm::errs() && llvm::sys::Process::StandardErrIsDisplayed()) {}
+  ~Progress() { show(""); }
+  void show(StringRef phase) {
+    if (enabled) {
+      log << "\r\033[K" << phase;
+      log.flush();
     }
-    llvm::Expected<CudaTarget> target = resolveCudaTarget(options.target);
-    if (!target) {
-      return fail(target.takeError());
-    }
-    backend.name = target->name();
-    backend.cuda.emplace();
-    backend.cuda->target = *target;
-    backend.cuda->ptxas = options.ptxas;
-    backend.cuda->warn = options.verbose;
-    return backend;
-  }
-
-  void set(PipelineOptions &pipeline) const {
-    pipeline.panel = panel;
-    pipeline.cuda = cuda.has_value();
-    if (cuda) { // those of 90a are for kernels that are split by role
-      pipeline.gpuSchedules = std::to_string(cuda->target.sm) + (cuda->target.hopper ? "a" : "");
-    }
-  }
-
-  /// The kernels as text: llvm, asm, ptx, sass-info.
-  FailureOr<std::string> text(ModuleOp module, Emit emit) const {
-    if (!cuda) {
-      return compileKernels(module, cpu, emit == Emit::Llvm ? KernelOutput::LlvmIr : KernelOutput::Assembly);
-    }
-    if (emit == Emit::Llvm) {
-      return compileCudaToLlvm(module, *cuda);
-    }
-    CudaOptions options = *cuda;
-    if (emit == Emit::Ptx) {
-      options.ptxas = "none";
-      options.warn = false;
-    }
-    FailureOr<CudaImage> image = compileCuda(module, options);
-    if (failed(image)) {
-      return failure();
-    }
-    if (emit == Emit::Ptx) {
-      return image->ptx;
-    }
-    if (image->cubin.empty()) {
-      return module.emitError() << "--emit=sass-info needs ptxas (--ptxas=FILE names one)";
-    }
-    return describeSass(*image, options);
-  }
-
-  /// The kernels of a module file.
-  LogicalResult addImages(ModuleOp module, ModuleOptions &options) const {
-    options.target = name;
-    if (!cuda) {
-      FailureOr<std::string> image = compileKernels(module, cpu);
-      if (failed(image)) {
-        return failure();
-      }
-      options.images.push_back({name, std::move(*image)});
-      return success();
-    }
-    FailureOr<CudaImage> image = compileCuda(module, *cuda);
-    if (failed(image)) {
-      return failure();
-    }
-    if (!image->cubin.empty()) {
-      options.images.push_back({name, std::move(image->cubin)});
-    }
-    // The driver takes PTX as a string that ends in a zero.
-    options.images.push_back({cuda->target.ptxName(), image->ptx + '\0'});
-    options.kernels = std::move(image->kernels);
-    return success();
   }
 
 private:
-  static LogicalResult fail(llvm::Error error) {
-    llvm::errs() << "kimi-compile: error: " << llvm::toString(std::move(error)) << "\n";
-    return failure();
+  llvm::raw_ostream &log;
+  bool enabled;
+};
+
+/// One model on its way, in a context of its own.
+class Compilation {
+public:
+  Compilation(const CompileOptions &options, llvm::raw_ostream &log)
+      : options(options), log(log), context(threading(options)),
+        printer(&context, "kimi-compile", options.verbose, log), progress(log) {
+    DialectRegistry registry;
+    registerKimiDialects(registry);
+    context.appendDialectRegistry(registry);
+    // Printing an op numbers all values of its function: for the remarks of a large model, also those nobody reads,
+    // that would take longer than the passes.
+    context.printOpOnDiagnostic(options.verbose);
+    times.setEnabled(options.timing);
+    timing = times.getRootScope();
   }
 
-  std::string name;
-  CpuTargetOptions cpu;
-  int64_t panel = 0;
-  std::optional<CudaOptions> cuda;
+  LogicalResult run();
+
+private:
+  static MLIRContext::Threading threading(const CompileOptions &options) {
+    return options.parallel ? MLIRContext::Threading::ENABLED : MLIRContext::Threading::DISABLED;
+  }
+  LogicalResult fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
+  LogicalResult fail(const Twine &message) {
+    log << "kimi-compile: error: " << message << "\n";
+    return failure();
+  }
+  /// Writes through a temporary file that is renamed at the end.
+  LogicalResult writeOutput(StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
+    llvm::Error error = writeOutputFile(path, write);
+    return error ? fail(std::move(error)) : success();
+  }
+  LogicalResult writeText(llvm::function_ref<void(llvm::raw_ostream &)> write) {
+    return writeOutput(options.output.empty() ? "-" : options.output, write);
+  }
+
+  LogicalResult import();
+  PipelineOptions pipelineOptions(const Backend &backend) const;
+  LogicalResult runPhases(ArrayRef<Phase> phases);
+  /// Leaves only the kernel that was asked for; an error lists the names there are.
+  LogicalResult selectKernel(StringRef name);
+  LogicalResult printModule();
+  LogicalResult writePlan();
+  LogicalResult writeKernels(const Backend &backend);
+  LogicalResult writeModule(const Backend &backend);
+
+  const CompileOptions &options;
+  llvm::raw_ostream &log;
+  MLIRContext context;
+  DiagnosticPrinter printer;
+  DefaultTimingManager times;
+  TimingScope timing;
+  Progress progress;
+  OwningOpRef<ModuleOp> module;
 };
 } // namespace
 
-LogicalResult kimi::compile(const CompileOptions &options) {
-  DialectRegistry registry;
-  registerKimiDialects(registry);
-  MLIRContext context(registry);
-  // Printing an op numbers all values of its function: for the remarks of a large model, also those nobody reads, that
-  // would take longer than the passes.
-  context.printOpOnDiagnostic(options.verbose);
-  DiagnosticPrinter printer(&context, "kimi-compile", options.verbose);
-  registerKimiPasses();
-  registerTransformsPasses();
-
-  DefaultTimingManager times;
-  times.setEnabled(options.timing);
-  TimingScope timing = times.getRootScope(), step = timing.nest("import");
-  Progress progress;
+LogicalResult Compilation::import() {
   progress.show("import");
+  TimingScope step = timing.nest("import");
   ImportOptions importOptions;
   importOptions.constants = options.constants;
   importOptions.limits = options.limits;
@@ -260,18 +152,13 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   if (failed(imported)) {
     return failure();
   }
-  step.stop();
-  ModuleOp module = **imported;
-  if (options.emit == Emit::Onnx) {
-    return printModule(module, options);
-  }
+  module = std::move(*imported);
+  return success();
+}
 
-  FailureOr<Backend> backend = Backend::create(options);
-  if (failed(backend)) {
-    return failure();
-  }
+PipelineOptions Compilation::pipelineOptions(const Backend &backend) const {
   PipelineOptions pipeline;
-  backend->set(pipeline);
+  backend.set(pipeline);
   pipeline.reference = options.reference;
   pipeline.deltaChunk = options.deltaChunk;
   pipeline.precision = options.precision;
@@ -281,39 +168,74 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   }
   pipeline.deriveDecode = options.deriveDecode;
   pipeline.nextToken = options.nextToken;
-  if (failed(runPhases(module, graphPhases(pipeline), progress, timing))) {
-    return failure();
+  return pipeline;
+}
+
+LogicalResult Compilation::runPhases(ArrayRef<Phase> phases) {
+  for (const Phase &phase : phases) {
+    progress.show(phase.name);
+    TimingScope scope = timing.nest("phase " + phase.name);
+    PassManager pm(&context);
+    pm.enableTiming(scope);
+    pm.enableVerifier(phase.verifyEach);
+    if (failed(addPhase(phase, pm, log)) || failed(pm.run(*module))) {
+      return failure();
+    }
+    TimingScope check = scope.nest("verify");
+    if (!phase.verifyEach && failed(verify(*module))) {
+      return failure();
+    }
   }
-  if (options.emit == Emit::Kimi) {
-    return printModule(module, options);
+  return success();
+}
+
+LogicalResult Compilation::selectKernel(StringRef name) {
+  std::string names;
+  bool found = false;
+  for (auto kernel : llvm::make_early_inc_range(module->getOps<tile::KernelOp>())) {
+    names += (names.empty() ? "" : ", ") + kernel.getSymName().str();
+    found |= kernel.getSymName() == name;
   }
-  if (failed(runPhases(module, kernelPhases(pipeline), progress, timing))) {
-    return failure();
+  if (!found) {
+    return fail("there is no kernel '" + name + "'; kernels: " + names);
   }
-  bool kernels = options.emit != Emit::Plan && options.emit != Emit::Kmod;
-  if (kernels && !options.kernel.empty() && failed(selectKernel(module, options.kernel))) {
-    return failure();
+  for (Operation &op : llvm::make_early_inc_range(module->getBody()->getOperations())) {
+    auto kernel = dyn_cast<tile::KernelOp>(op);
+    if (!kernel || kernel.getSymName() != name) {
+      op.dropAllUses();
+      op.erase();
+    }
   }
-  if (options.emit == Emit::Tile) {
-    return printModule(module, options);
-  }
-  if (options.emit == Emit::Plan) {
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    return failed(printPlan(module, stream))
-               ? failure()
-               : writeOutput(options.output.empty() ? "-" : options.output, [&](llvm::raw_ostream &os) { os << text; });
-  }
+  return success();
+}
+
+LogicalResult Compilation::printModule() {
+  return writeText([&](llvm::raw_ostream &os) {
+    OpPrintingFlags flags;
+    flags.printNameLocAsPrefix().enableDebugInfo(options.locations);
+    module->print(os, flags);
+    os << "\n";
+  });
+}
+
+LogicalResult Compilation::writePlan() {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  return failed(printPlan(*module, stream)) ? failure() : writeText([&](llvm::raw_ostream &os) { os << text; });
+}
+
+LogicalResult Compilation::writeKernels(const Backend &backend) {
   progress.show("codegen");
-  step = timing.nest("codegen");
-  if (kernels) {
-    FailureOr<std::string> text = backend->text(module, options.emit);
-    return failed(text) ? failure()
-                        : writeOutput(options.output.empty() ? "-" : options.output,
-                                      [&](llvm::raw_ostream &os) { os << *text; });
-  }
+  TimingScope step = timing.nest("codegen");
+  FailureOr<std::string> text = backend.text(*module, options.emit);
+  return failed(text) ? failure() : writeText([&](llvm::raw_ostream &os) { os << *text; });
+}
+
+LogicalResult Compilation::writeModule(const Backend &backend) {
+  progress.show("codegen");
+  TimingScope step = timing.nest("codegen");
   ModuleOptions moduleOptions;
-  if (failed(backend->addImages(module, moduleOptions))) {
+  if (failed(backend.addImages(*module, moduleOptions))) {
     return failure();
   }
   progress.show("plan");
@@ -321,10 +243,48 @@ LogicalResult kimi::compile(const CompileOptions &options) {
   moduleOptions.sourceHash = hashSource(options);
   moduleOptions.bake = options.bake;
   moduleOptions.modelDir = llvm::sys::path::parent_path(options.input).str();
-  FailureOr<std::string> bytes = buildModule(module, moduleOptions);
+  FailureOr<std::string> bytes = buildModule(*module, moduleOptions);
   if (failed(bytes)) {
     return failure();
   }
   return writeOutput(options.output.empty() ? defaultOutput(options.input) : options.output,
                      [&](llvm::raw_ostream &os) { os << *bytes; });
+}
+
+LogicalResult Compilation::run() {
+  if (failed(import())) {
+    return failure();
+  }
+  if (options.emit == Emit::Onnx) {
+    return printModule();
+  }
+  llvm::Expected<Backend> backend = Backend::create(options);
+  if (!backend) {
+    return fail(backend.takeError());
+  }
+  PipelineOptions pipeline = pipelineOptions(*backend);
+  if (failed(runPhases(graphPhases(pipeline)))) {
+    return failure();
+  }
+  if (options.emit == Emit::Kimi) {
+    return printModule();
+  }
+  if (failed(runPhases(kernelPhases(pipeline)))) {
+    return failure();
+  }
+  if (options.emit == Emit::Plan) {
+    return writePlan();
+  }
+  if (options.emit == Emit::Kmod) {
+    return writeModule(*backend);
+  }
+  if (!options.kernel.empty() && failed(selectKernel(options.kernel))) {
+    return failure();
+  }
+  return options.emit == Emit::Tile ? printModule() : writeKernels(*backend);
+}
+
+LogicalResult kimi::compile(const CompileOptions &options, llvm::raw_ostream &log) {
+  registerPasses();
+  return Compilation(options, log).run();
 }

@@ -9,6 +9,7 @@
 
 #include "lib/Import/ImportLimits.h"
 #include "mlir/Support/LLVM.h"
+#include "llvm/Support/raw_ostream.h"
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,12 +57,15 @@ struct CompileOptions {
   ImportLimits limits;
   /// Inputs that are constants: names, and files of serialised TensorProtos.
   std::vector<std::pair<std::string, std::string>> constants;
+  /// Functions and kernels side by side, on every core; else one at a time, for who compiles several models at a time.
+  bool parallel = true;
   /// Only this kernel in the output of tile, llvm, asm, ptx and sass-info; empty: all.
   std::string kernel;
 };
 
-/// Compiles; problems go to stderr. The output file appears whole or not at all.
-mlir::LogicalResult compile(const CompileOptions &options);
+/// Compiles; problems, and progress where that is a terminal's stderr, go to `log`. The output file appears whole or
+/// not at all. Several threads may do so at a time.
+mlir::LogicalResult compile(const CompileOptions &options, llvm::raw_ostream &log = llvm::errs());
 
 } // namespace kimi
 
