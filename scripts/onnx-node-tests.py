@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Runs ONNX's node tests through kimi-run on the CPU and holds what became of each against the tracked list of refusals.
+"""Runs ONNX's node tests on the CPU and holds what became of each against the tracked list of refusals.
 
   scripts/onnx-node-tests.py FOLDER_OR_TAR [--filter REGEX] [--update | --table]
 
-FOLDER_OR_TAR holds one folder a test (model.onnx, test_data_set_*). A test passes (every output within rtol 1e-3 and
-atol 1e-5), or is refused: kimi-run fails with an error that names a node or a value of the model. Anything else (wrong
-values, a signal, a time-out, an error that does not say where) is a failure, listed or not.
+FOLDER_OR_TAR holds one folder a test (model.onnx, test_data_set_*). kimi-onnx-tests (test/conformance) does with them
+what kimi-run --onnx-test does, all in one process. A test passes (every output within rtol 1e-3 and atol 1e-5), or is
+refused: it fails with an error that names a node or a value of the model. Anything else (wrong values, a crash, a
+time-out, an error that does not say where) is a failure, listed or not. A crash ends the process: which test it was is
+found by running those that were in flight one by one, and the others go on in a new process.
 
 test/data/onnx-node/refused.txt lists the tests that may be refused, under the reason why. It can only shrink: a test on
 it that passes is a failure, too, and so is a name that no test has. test/data/onnx-node/families.md is the table by
@@ -15,14 +17,17 @@ rejects until somebody has given them a reason.
 """
 import argparse
 import collections
-import concurrent.futures
+import json
 import os
 import pathlib
 import re
+import selectors
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA = ROOT / "test" / "data" / "onnx-node"
@@ -31,34 +36,109 @@ UNSORTED = "UNSORTED: give these a reason"
 LOCATED = re.compile(r"(node|input|output|value|function) '[^']+'|imports opset")
 
 
-def run_case(tool, case, cache):
-    """(outcome, message) of one test folder; outcomes are pass, refused, mismatch, vague and crash."""
-    command = [tool, "--onnx-test", case, "--rtol", "1e-3", "--atol", "1e-5", "--cache", cache]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=300, errors="replace")
-    except subprocess.TimeoutExpired:
-        return "crash", "timed out after 300 s"
-    lines = result.stderr.splitlines() + result.stdout.splitlines()
+def judge(case, end):
+    """(outcome, message) of a folder from the line that kimi-onnx-tests printed at its end; outcomes are pass, refused,
+    mismatch, vague and crash."""
+    lines = end["log"].splitlines()
     message = next((line for line in lines if "error:" in line), "") or next((line for line in lines if "FAILED" in line), "")
     message = message.replace(str(case), case.name)
-    if result.returncode == 0:
+    if end["exit"] == 0:
         # A folder without a data set would pass with nothing run.
-        return ("pass", "") if "passed, 0 failed" in result.stdout and "\n0 passed" not in "\n" + result.stdout else ("vague", "nothing ran")
-    if result.returncode == 3:
+        return ("pass", "") if end["passed"] > 0 and end["failed"] == 0 else ("vague", "nothing ran")
+    if end["exit"] == 3:
         return "mismatch", message
-    if result.returncode not in (1, 2) or "ended by signal" in result.stdout or "LLVM ERROR" in result.stderr:
-        return "crash", f"exit status {result.returncode}: {message or result.stderr[-300:]}"
     if "error:" not in message and "FAILED" not in message or not LOCATED.search(message.replace(case.name + "/", "")):
-        return "vague", message or result.stderr[-300:] or "no message"
+        return "vague", message or end["log"][-300:] or "no message"
     return "refused", message
 
 
-def run_all(folder, pattern, build):
-    """{test: (outcome, message)}, on every core this process may use."""
-    tool = os.path.join(build, "tools", "kimi-run", "kimi-run")
-    cases = sorted(p.parent for p in folder.rglob("model.onnx") if re.search(pattern, p.parent.name))
-    with tempfile.TemporaryDirectory() as cache, concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return dict(zip([c.name for c in cases], pool.map(lambda c: run_case(tool, c, cache), cases))), cases
+class Run:
+    """One process of kimi-onnx-tests over some folders: which of them ended, and what was in flight when it did."""
+
+    def __init__(self, program, cases, jobs, timeout, scratch):
+        self.ends = {}  # case: the line at its end
+        self.flying = {}  # case: when it began
+        self.overdue = []
+        by_name = {str(case): case for case in cases}
+        command = [program, "--jobs", str(jobs), "--rtol", "1e-3", "--atol", "1e-5", "--onnx-test", *by_name]
+        with tempfile.TemporaryFile(dir=scratch) as errors:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=dict(os.environ, TMPDIR=scratch))
+            try:
+                for line in self.lines(process, timeout):
+                    event = json.loads(line)
+                    case = by_name[event["folder"]]
+                    if event["event"] == "start":
+                        self.flying[case] = time.monotonic()
+                    else:
+                        del self.flying[case]
+                        self.ends[case] = event
+            finally:
+                process.kill()
+                process.stdout.close()
+                self.status = process.wait()
+            errors.seek(0)
+            self.stderr = errors.read().decode(errors="replace")
+
+    def lines(self, process, timeout):
+        """The whole lines of its output; where a folder takes too long, the process is ended and the folder is overdue."""
+        text = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while not self.overdue:
+                first = min(self.flying.values(), default=time.monotonic())
+                if selector.select(max(0, first + timeout - time.monotonic())):
+                    chunk = os.read(process.stdout.fileno(), 1 << 16)
+                    *whole, text = (text + chunk).split(b"\n")
+                    yield from whole
+                    if not chunk:
+                        process.wait()  # what it exits with, not that it was killed
+                        return
+                else:
+                    limit = time.monotonic() - timeout
+                    self.overdue = [case for case, begun in self.flying.items() if begun <= limit]
+
+    def how_it_ended(self):
+        if self.status < 0:
+            how = "was ended by signal " + (signal.Signals(-self.status).name if -self.status in set(signal.Signals) else str(-self.status))
+        else:
+            how = f"exited with status {self.status}"
+        flying = ", ".join(case.name for case in self.flying)
+        return f"the process {how}" + (f" while it ran {flying}" if flying else "") + f": {self.stderr.strip()[-300:]}"
+
+
+def run_all(cases, program, jobs, timeout):
+    """({test: (outcome, message)}, [faults]): every folder in one process, unless that ends early. Then what was in
+    flight is run again, each by itself, to tell which it was, and the rest goes on in a new process."""
+    outcomes, faults = {}, []
+
+    def run(cases, jobs):
+        """Takes what became of the cases; the process, and which of them it left in flight when it crashed."""
+        process = Run(program, cases, jobs, timeout, scratch)
+        sys.stderr.write(process.stderr)
+        outcomes.update({case.name: judge(case, end) for case, end in process.ends.items()})
+        outcomes.update({case.name: ("crash", f"timed out after {timeout:g} s") for case in process.overdue})
+        if process.overdue:  # the others in flight were ended with it, and are run again like those that had not begun
+            return process, []
+        if not process.flying and (process.status or len(process.ends) < len(cases)):  # at the end: leaks, say
+            faults.append(process.how_it_ended())
+        return process, list(process.flying)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        left = list(cases)
+        while left:
+            process, suspects = run(left, jobs)
+            for case in suspects:
+                alone, crashed = run([case], 1) if jobs > 1 else (process, suspects)
+                if crashed:
+                    outcomes[case.name] = "crash", alone.how_it_ended()
+            if suspects and not any(outcomes[case.name][0] == "crash" for case in suspects):
+                # The fault of none by itself: of what they share.
+                outcomes.update({case.name: ("crash", process.how_it_ended() + "; by itself it does not") for case in suspects})
+            before, left = len(left), [case for case in left if case.name not in outcomes]
+            if len(left) == before:
+                outcomes.update({case.name: ("crash", "was not run: " + process.how_it_ended()) for case in left})
+                break
+    return outcomes, faults
 
 
 def read_refused(path):
@@ -135,8 +215,13 @@ def main():
     parser.add_argument("--filter", default="", help="only tests whose name matches; the table is not looked at")
     parser.add_argument("--update", action="store_true", help="write the list and the table")
     parser.add_argument("--table", action="store_true", help="write the table from the list as it is, and run nothing")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time (one a core)")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds that a test may take (300)")
     parser.add_argument("--verbose", "-v", action="store_true", help="print what became of every test")
     args = parser.parse_args()
+    program = pathlib.Path(args.build) / "test" / "conformance" / "kimi-onnx-tests"
+    if not args.table and not program.exists():
+        parser.error(f"{program} is not built: scripts/build.sh release kimi-onnx-tests")
     refused, faults = read_refused(DATA / "refused.txt")
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(args.tests)
@@ -148,10 +233,12 @@ def main():
             cases = sorted(p.parent for p in folder.rglob("model.onnx"))
             (DATA / "families.md").write_text(table(cases, refused))
             return 0
-        outcomes, cases = run_all(folder, args.filter, args.build)
-        listed = refused
+        cases = sorted(p.parent for p in folder.rglob("model.onnx") if re.search(args.filter, p.parent.name))
         if not cases:
             parser.error(f"{args.tests} holds no test that matches")
+        outcomes, problems = run_all(cases, program, args.jobs, args.timeout)
+        faults += problems
+        listed = refused
         if args.update:
             # Only what passes leaves the list, and what no longer exists; other failures are reported, not forgotten.
             gone = set() if args.filter else set(refused) - set(outcomes)
@@ -174,7 +261,7 @@ def main():
     for fault in faults:
         print(fault)
     print(", ".join(f"{count} {outcome}" for outcome, count in collections.Counter(o for o, _ in outcomes.values()).most_common()))
-    print(f"{len(outcomes) - bad} as expected, {bad} not, {len(faults)} faults of the list")
+    print(f"{len(outcomes) - bad} as expected, {bad} not, {len(faults)} faults")
     return 1 if bad or faults else 0
 
 

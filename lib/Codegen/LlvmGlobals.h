@@ -11,10 +11,10 @@
 
 namespace kimi {
 
-/// Guards LLVM's command-line options and its list of targets, which are globals. Code generation reads them; lld, which
-/// is a program made a library, resets all options and registers all targets each time it starts. Readers take a shared
-/// lock and lld the only one, so that two models may be compiled at a time. Not to be taken twice by one thread, nor by
-/// threads that a holder waits for.
+/// Guards LLVM's command-line options and its list of targets, which are globals. Code generation reads them; lld,
+/// which is a program made a library, resets all options and registers all targets each time it starts. Readers take a
+/// shared lock and lld the only one, so that two models may be compiled at a time. Not to be taken twice by one thread,
+/// nor by threads that a holder waits for.
 std::shared_mutex &llvmGlobals();
 
 } // namespace kimi

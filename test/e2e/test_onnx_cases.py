@@ -3,7 +3,7 @@ import sys
 import tarfile
 
 import pytest
-from conftest import ROOT, SHARED, run, tool
+from conftest import ROOT, SANITIZER, SHARED, run, tool
 
 CASES = sorted(p.parent for p in (ROOT / "test" / "data" / "gpt2").glob("*/model.onnx"))
 FAMILY = SHARED / "cases" / "k3-family.tar.xz"
@@ -59,6 +59,7 @@ def test_every_case_is_listed():
     assert len(CASES) >= 10
 
 
+@pytest.mark.skipif(SANITIZER == "tsan", reason="kimi-onnx-tests holds the compiler, which is not built with TSan")
 def test_onnx_node_tests():
     """ONNX's own node tests: each passes, or is on the list of refusals and refused (docs/onnx-node-tests.md)."""
     if not NODES.exists():
