@@ -8,6 +8,7 @@
 #include "dialects/Onnx/OnnxDialect.h"
 #include "lib/Import/GraphImporter.h"
 #include "lib/Import/ImportLimits.h"
+#include "lib/Import/InputCounts.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -131,6 +132,12 @@ void GraphImporter::importNode(const NodeProto &node, Scope &scope) {
   if (!version && !reportedOpset) {
     errors.report() << what << ": the model imports no opset of ai.onnx";
     reportedOpset = true;
+  }
+  if (domain.empty() && version) {
+    auto given = llvm::map_to_vector(node.input(), [](const std::string &name) { return !name.empty(); });
+    if (std::string wrong = wrongInputs(node.op_type(), *version, given); !wrong.empty()) {
+      errors.report() << what << " " << wrong;
+    }
   }
 
   NamedAttrList attrs;
