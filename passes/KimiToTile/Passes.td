@@ -246,6 +246,8 @@ def KimiScheduleDeltaRuleGpu : Pass<"kimi-schedule-delta-rule-gpu", "mlir::Modul
     gates, products of the chunk's keys and queries with their decays, the triangular system. A second one (`_chunks`),
     a block a head and up to 128 value channels, takes the state, in registers, from chunk to chunk: four products each.
     Up to 16 tokens are taken one by one (`_tokens`), the state in registers as well; the first launch is empty then.
+    Where there are never more, as in a decode step, there is no such launch, and `_tokens` computes the L2 norms of q and
+    k and the elementwise formulas of the gates as well, if nothing else reads them.
 
     All rules but those with `normalize`: with a decay of a head, of a channel or none, beta, or vectors of erase and
     write, or none. Gates are not bounded: every exponential is of a difference that is at most 0.

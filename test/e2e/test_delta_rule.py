@@ -176,6 +176,50 @@ def test_bounded_gates_on_gpu_schedules(tmp_path, gates, precision, bound):
     np.testing.assert_array_equal(call(**{name: packed(array) for name, array in x.items()})["o"][:, :75], got[:, :75])
 
 
+@pytest.mark.parametrize("arch", ["80", "90a"])
+@pytest.mark.parametrize("precision,bound", [("f32", 1e-5), ("bf16", 1e-2)])
+@pytest.mark.parametrize("eps", [1e-6, 0])
+@pytest.mark.parametrize("tokens", [1, 5])
+def test_norms_and_gates_of_few_tokens(tmp_path, tokens, eps, precision, bound, arch):
+    """L2 norms of q and k, the decay's formula and the sigmoid of beta, which one kernel computes with the rule."""
+    heads, dk, dv = 3, 64, 48
+    weights = {"by_head": np.array([0, 0, heads, dk]), "flat": np.array([0, 0, heads * dk]), "last": np.array([-1]),
+               "eps": np.float32(eps), "least": np.float32(-5), "two": np.float32(2)}
+    rng = np.random.default_rng()
+    rate, bias = rng.random((heads, 1), dtype=np.float32) + 0.5, rng.standard_normal((heads, dk), dtype=np.float32)
+    weights.update(rate=rate, bias=bias)
+    nodes = []
+
+    def op(kind, *inputs, **attributes):
+        nodes.append(helper.make_node(kind, list(inputs), [f"x{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+
+    def normalised(name):
+        x = op("Reshape", name, "by_head")
+        return op("Reshape", op("Div", x, op("Sqrt", op("Add", op("ReduceSum", op("Pow", x, "two"), "last", keepdims=1), "eps"))), "flat")
+    raw = op("Mul", "rate", op("Add", op("Reshape", "g", "by_head"), "bias"))
+    gates = op("Reshape", op("Mul", "least", op("Sigmoid", raw)), "flat")
+    arguments = [normalised("q"), normalised("k"), "v", "past", gates, op("Sigmoid", "beta")]
+    nodes.append(helper.make_node("LinearAttention", arguments, ["o", "present"], q_num_heads=heads, kv_num_heads=heads))
+    widths, memory = {"q": heads * dk, "k": heads * dk, "v": heads * dv, "g": heads * dk, "beta": heads}, ["batch", heads, dk, dv]
+    save(tmp_path / "model.onnx", nodes, [info(name, ["batch", tokens, width]) for name, width in widths.items()] + [info("past", memory)],
+         [info("o", ["batch", tokens, heads * dv]), info("present", memory)],
+         [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()], opset=27)
+    x = kda_inputs(rng, heads, tokens, dk, dv, "random")
+    x["k"], x["g"], x["beta"] = 3 * x["k"], 2 * x["g"], 2 * x["beta"] - 1
+    past = rng.standard_normal((2, heads, dk, dv)).astype(np.float32)
+    call = compiled(tmp_path, f"--precision={precision}", f"--gpu-schedules={arch}")
+    got = call(past=past, **{name: packed(array) for name, array in x.items()})
+    wide = {name: array.astype(np.float64) for name, array in x.items()}
+    q, k = (wide[name] / np.sqrt((wide[name] ** 2).sum(-1, keepdims=True) + eps) for name in "qk")
+    decay = -5 / (1 + np.exp(-rate[:, None] * (wide["g"] + bias[:, None])))
+    beta = 1 / (1 + np.exp(-wide["beta"]))
+    o, state = recurrence(q, k, wide["v"], past.astype(np.float64), dk**-0.5, decay, beta, beta)
+    assert off(got["o"], packed(o)) < bound and off(got["present"], state) < bound
+    run(tool("kimi-compile"), tmp_path / "model.onnx", "--emit=plan", f"--precision={precision}", f"--gpu-schedules={arch}", "-o", tmp_path / "plan")
+    assert "l2_norm" not in (tmp_path / "plan").read_text()
+
+
 @pytest.mark.parametrize("gates", ["random", "zero", "bound", "large", "infinite", "one_slow"])
 def test_chunkwise_gates(tmp_path, gates):
     """Any gate is finite and right in the chunkwise form, and what comes later changes nothing before it."""
