@@ -9,10 +9,14 @@
 #include "tools/kimi-compile/Driver.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Signals.h"
 
 namespace kimi::conformance {
 
 Status InProcessOpener::start() {
+  // LLVM's handlers, which remove temporary files, give the thread that installs them another stack for signals. That
+  // is to be one that stays: AddressSanitizer takes the stack of a thread that ends for its own, and unmaps it.
+  llvm::sys::SetInterruptFunction(nullptr);
   llvm::SmallString<128> path;
   if (std::error_code code = llvm::sys::fs::createUniqueDirectory("kimi-onnx-tests", path)) {
     return {KIMI_RUNTIME_ERROR, "no temporary folder: " + code.message()};

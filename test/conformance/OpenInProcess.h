@@ -22,7 +22,7 @@ public:
   InProcessOpener(const InProcessOpener &) = delete;
   InProcessOpener &operator=(const InProcessOpener &) = delete;
 
-  /// Makes the folder. Error: KIMI_RUNTIME_ERROR.
+  /// Makes the folder; to be called by the main thread. Error: KIMI_RUNTIME_ERROR.
   Status start();
 
   /// Compiles and loads `options.model`. Where it does not compile, the error holds what kimi-compile would print.
