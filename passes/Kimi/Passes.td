@@ -55,7 +55,8 @@ def RaiseMla : Pass<"kimi-raise-mla", "::mlir::ModuleOp"> {
   let summary = "attention over keys and values that are made from latents as kimi.mla";
   let description = [{
     Keys and values that are projections of one latent row a token, the keys perhaps beside a part that all heads share,
-    are followed back through reshapes, slices, concats and broadcasts; the attention becomes one `kimi.mla` of the latent,
+    are followed back through reshapes, slices, concats and broadcasts (latents may be the rows of one head, [B, 1, S, R], as
+    a cache of them is); the attention becomes one `kimi.mla` of the latent,
     the shared part and the matrix kv_b. The latents are then what a sequence keeps (see --kimi-derive-decode), and
     --kimi-absorb-mla may absorb kv_b. Columns of kv_b that do not lie as [keys | values] a head (two matrices, all keys
     before all values) are put so once, when weights are loaded; a quantised kv_b is one that is expanded then.

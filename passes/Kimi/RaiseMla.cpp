@@ -313,6 +313,44 @@ Value MlaRaiser::queries(OpBuilder &b, AttentionOp op, const Latents &latents) {
   return tensor::ConcatOp::create(b, loc, 3, ValueRange{part(shared, latents.keys.count), part(0, shared)});
 }
 
+/// `x` as [B, S, K], where an axis of extent 1 is all that it has beside these, or a view that only splits rows lies
+/// between; null otherwise. `groups`: the axes of x that each row axis stands for.
+Value latentRows(OpBuilder &b, Value x, SmallVector<ReassociationIndices, 4> &groups) {
+  RankedTensorType type = tensorOf(x);
+  auto view = x.getDefiningOp<tensor::ExpandShapeOp>();
+  if (view && tensorOf(view.getSrc()).getRank() == 3 && view.getReassociationIndices().back().size() == 1) {
+    groups = view.getReassociationIndices();
+    return view.getSrc();
+  }
+  if (type.getRank() != 4 || type.getDimSize(1) != 1) { // a cache of one head of latents
+    return {};
+  }
+  groups = SmallVector<ReassociationIndices, 4>{{0, 1}, {2}, {3}};
+  return tensor::CollapseShapeOp::create(b, x.getLoc(), x, groups);
+}
+
+/// A projection of rows in more axes than [B, S, K] as one of [B, S, K] and a view, which is one of the moves that are
+/// followed.
+void flatten(LinearOp op) {
+  OpBuilder b(op);
+  SmallVector<ReassociationIndices, 4> groups;
+  Value rows = latentRows(b, op.getX(), groups);
+  if (!rows) {
+    return;
+  }
+  Location loc = op.getLoc();
+  RankedTensorType type = tensorOf(op.getResult());
+  SmallVector<int64_t> shape(tensorOf(rows).getShape());
+  shape.back() = type.getShape().back();
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, op.getX());
+  sizes.back() = b.getIndexAttr(shape.back());
+  auto linear = LinearOp::create(b, loc, RankedTensorType::get(shape, type.getElementType()), rows, op.getW(),
+                                 op.getBias(), op.getTranspose());
+  op.getResult().replaceAllUsesWith(
+      tensor::ExpandShapeOp::create(b, loc, type, linear.getResult(), groups, sizes).getResult());
+  op.erase();
+}
+
 struct RaiseMlaPass : kimi::impl::RaiseMlaBase<RaiseMlaPass> {
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>()) {
@@ -321,6 +359,11 @@ struct RaiseMlaPass : kimi::impl::RaiseMlaBase<RaiseMlaPass> {
       if (ops.empty()) {
         continue;
       }
+      func.walk([](LinearOp op) {
+        if (!tensorOf(op.getResult()).isDynamicDim(tensorOf(op.getResult()).getRank() - 1)) {
+          flatten(op);
+        }
+      });
       MlaRaiser raiser(func);
       llvm::copy_if(ops, std::back_inserter(raised), [&](AttentionOp op) { return raiser.raise(op); });
       for (AttentionOp op : raised) {

@@ -115,7 +115,52 @@ static LogicalResult inferScatterND(InferContext &c) {
   return checkReduction(c);
 }
 
+/// The first row written where constant indices name rows that follow each other, as exporters spell an assignment to a
+/// slice; nullopt otherwise.
+static std::optional<int64_t> firstOfSlice(BuildContext &c) {
+  std::optional<SmallVector<int64_t>> rows = c.in(1).constants();
+  ArrayRef<SymbolicDim> data = c.shape(0), updates = c.shape(2);
+  std::optional<int64_t> extent = data.empty() ? std::nullopt : data[0].getConstant();
+  if (c.node.getString("reduction", "none") != "none" || c.shape(1).size() != 2 || !c.shape(1)[1].is(1) || !rows ||
+      rows->empty() || !extent || data.size() != updates.size() || data.drop_front() != updates.drop_front() ||
+      !updates[0].is(static_cast<int64_t>(rows->size()))) {
+    return std::nullopt;
+  }
+  int64_t first = rows->front() < 0 ? rows->front() + *extent : rows->front();
+  for (auto [i, row] : llvm::enumerate(*rows)) {
+    if ((row < 0 ? row + *extent : row) != first + static_cast<int64_t>(i)) {
+      return std::nullopt;
+    }
+  }
+  return first < 0 || first + static_cast<int64_t>(rows->size()) > *extent ? std::nullopt : std::optional(first);
+}
+
+/// data[:first], updates, data[first + n:], side by side.
+static void giveSlice(BuildContext &c, int64_t first) {
+  Tensor data = c.input(0), updates = c.input(2);
+  int64_t extent = *data.shape[0].getConstant(), end = first + *updates.shape[0].getConstant();
+  SmallVector<SliceAxis> axes;
+  for (const SymbolicDim &dim : data.shape) {
+    axes.push_back({0, dim});
+  }
+  SmallVector<Tensor> pieces;
+  auto keep = [&](int64_t from, int64_t to) {
+    if (from < to) {
+      axes.front() = {from, to - from};
+      pieces.push_back(c.slice(data, axes));
+    }
+  };
+  keep(0, first);
+  pieces.push_back(updates);
+  keep(end, extent);
+  c.give(pieces.size() == 1 ? pieces.front() : c.concat(pieces, 0));
+}
+
 static LogicalResult buildScatterND(BuildContext &c) {
+  if (std::optional<int64_t> first = firstOfSlice(c)) {
+    giveSlice(c, *first);
+    return success();
+  }
   int64_t depth = *c.shape(1).back().getConstant();
   size_t rows = c.shape(1).size() - 1;
   bool isUnsigned = c.in(1).elementType.isUnsignedInteger();

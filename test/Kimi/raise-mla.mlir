@@ -202,3 +202,34 @@ func.func @grouped(%q: tensor<?x6x?x8xf32>, %x: tensor<?x?x4xf32>) -> tensor<?x6
      : tensor<?x6x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32> -> tensor<?x6x?x8xf32>
   return %o : tensor<?x6x?x8xf32>
 }
+
+// A cache with one head of latents, as Hugging Face's models keep it: [B, 1, S, R], and its projection in four axes.
+// CHECK-LABEL: func @one_head_of_latents
+// CHECK-SAME: (%[[Q:[^:]*]]: tensor<1x3x1x12xf32>, %[[C:[^:]*]]: tensor<1x1x?x16xf32>, %[[R:[^:]*]]: tensor<1x1x?x4xf32>
+// CHECK: %[[ROWS:.*]] = tensor.collapse_shape %[[C]] {{\[}}[0, 1], [2], [3]]
+// CHECK: %[[TURNED:.*]] = linalg.transpose ins(%[[R]]
+// CHECK: %[[SHARED:.*]] = tensor.collapse_shape %[[TURNED]] {{\[}}[0], [1], [2, 3]]
+// CHECK: kimi.mla %[[Q]], %[[ROWS]], %{{.*}} shared %[[SHARED]]
+// CHECK-NOT: kimi.attention
+func.func @one_head_of_latents(%q: tensor<1x3x1x12xf32>, %c: tensor<1x1x?x16xf32>, %r: tensor<1x1x?x4xf32>) -> tensor<1x3x1x8xf32> {
+  %c2 = arith.constant 2 : index
+  %T = tensor.dim %c, %c2 : tensor<1x1x?x16xf32>
+  %w = kimi.weight_ref @kv_b : tensor<16x48xf32>
+  %kv = kimi.linear %c, %w : tensor<1x1x?x16xf32>, tensor<16x48xf32> -> tensor<1x1x?x48xf32>
+  %flat = tensor.collapse_shape %kv [[0], [1, 2], [3]] : tensor<1x1x?x48xf32> into tensor<1x?x48xf32>
+  %h = tensor.expand_shape %flat [[0], [1], [2, 3]] output_shape [1, %T, 3, 16] : tensor<1x?x48xf32> into tensor<1x?x3x16xf32>
+  %e = tensor.empty(%T) : tensor<1x3x?x16xf32>
+  %t = linalg.transpose ins(%h : tensor<1x?x3x16xf32>) outs(%e : tensor<1x3x?x16xf32>) permutation = [0, 2, 1, 3]
+  %kn = tensor.extract_slice %t[0, 0, 0, 0] [1, 3, %T, 8] [1, 1, 1, 1] : tensor<1x3x?x16xf32> to tensor<1x3x?x8xf32>
+  %v = tensor.extract_slice %t[0, 0, 0, 8] [1, 3, %T, 8] [1, 1, 1, 1] : tensor<1x3x?x16xf32> to tensor<1x3x?x8xf32>
+  %re = tensor.empty(%T) : tensor<1x3x?x4xf32>
+  %rh = linalg.generic {indexing_maps = [#head_to_heads, #head_id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%r : tensor<1x1x?x4xf32>) outs(%re : tensor<1x3x?x4xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<1x3x?x4xf32>
+  %k = tensor.concat dim(3) %kn, %rh : (tensor<1x3x?x8xf32>, tensor<1x3x?x4xf32>) -> tensor<1x3x?x12xf32>
+  %o = kimi.attention %q, %k, %v scale 0.5
+     : tensor<1x3x1x12xf32>, tensor<1x3x?x12xf32>, tensor<1x3x?x8xf32> -> tensor<1x3x1x8xf32>
+  return %o : tensor<1x3x1x8xf32>
+}

@@ -170,3 +170,15 @@ def test_experts_stay_packed(family):
 @pytest.mark.parametrize("name", ["std27_k3-tiny_mxfp4", "std27_kl-tiny", "torch_k3-tiny_decode_op23"])
 def test_cuda(family, name, tmp_path):
     run(tool("kimi-compile"), family / name / "model.onnx", "-o", tmp_path / "m.kmod", "--target=cuda:sm_90a")
+
+
+# How latent attention is computed in Hugging Face's graphs: the cache of the decode step holds latents.
+LATENT = {"hf_kl-tiny_decode_op23": "absorbed (1 query and any number of latents)",
+          "hf_kl-tiny_static_T17_op23": "expanded (17 queries and 17 latents)",
+          "hf_kl-tiny_static_T70_op20": "expanded (70 queries and 70 latents)"}
+
+
+@pytest.mark.parametrize("name", LATENT)
+def test_latent_attention_is_found(family, name):
+    report = run(tool("kimi-compile"), family / name / "model.onnx", "--emit=plan", "-v").stderr
+    assert f"latent attention is computed {LATENT[name]}; the latents of a token are 48 numbers" in report
