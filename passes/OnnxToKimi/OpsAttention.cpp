@@ -53,11 +53,20 @@ static FailureOr<AttentionShape> attentionShape(InferContext &c) {
     s.valueSize = v[3];
   }
   s.batch = q[0];
+  if (c.has(4) != c.has(5)) {
+    return c.fail("past_key and past_value must be given together");
+  }
   if (c.has(4)) {
-    if (c.in(4).rank() != 4) {
-      return c.fail("past_key must have 4 axes");
+    if (c.in(4).rank() != 4 || c.in(5).rank() != 4) {
+      return c.fail("past_key and past_value must have 4 axes");
+    }
+    if (c.in(4).elementType != c.in(1).elementType || c.in(5).elementType != c.in(2).elementType) {
+      return c.fail("past_key and past_value must have the element types of K and V");
     }
     s.past = c.shape(4)[2];
+  }
+  if (c.has(6) && c.in(6).rank() != 1) {
+    return c.fail("nonpad_kv_seqlen must have one axis");
   }
   s.keys = s.past + s.newKeys;
   return s;
@@ -185,9 +194,6 @@ static LogicalResult buildAttention(BuildContext &c) {
   int64_t scoreMode = c.node.getInt("qk_matmul_output_mode", 0);
   if (scoreMode < 0 || scoreMode > 3) {
     return c.fail("qk_matmul_output_mode is not 0, 1, 2 or 3");
-  }
-  if (c.has(4) != c.has(5)) {
-    return c.fail("past_key and past_value must be given together");
   }
   if (c.node.getInt("left_window_size", -1) >= 0 || c.node.getInt("right_window_size", -1) >= 0) {
     return c.fail("sliding windows are not supported");

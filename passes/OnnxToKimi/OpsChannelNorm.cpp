@@ -21,7 +21,20 @@ static LogicalResult inferSame(InferContext &c) {
   return success();
 }
 
+/// The inputs behind the first are vectors.
+static LogicalResult checkVectors(InferContext &c) {
+  for (unsigned i = 1; i < c.numInputs(); ++i) {
+    if (c.has(i) && c.in(i).rank() != 1) {
+      return c.fail("input " + Twine(i) + " must have one axis, that of the channels");
+    }
+  }
+  return success();
+}
+
 static LogicalResult inferChannels(InferContext &c) {
+  if (failed(checkVectors(c))) {
+    return failure();
+  }
   return c.in(0).rank() < 2 ? c.fail("its input must have a batch and channels") : inferSame(c);
 }
 
@@ -110,7 +123,7 @@ static LogicalResult inferGroupNorm(InferContext &c) {
   if (c.in(0).rank() < 2 || groups < 1 || !SymbolicDim::divideExactly(c.shape(0)[1], groups)) {
     return c.fail("num_groups must divide the channels");
   }
-  return inferSame(c);
+  return failed(checkVectors(c)) ? failure() : inferSame(c);
 }
 
 /// Channels in groups: [N, G, C/G, ...]. Scale and bias are of the channels, before opset 21 of the groups.

@@ -135,6 +135,19 @@ static LogicalResult inferSameAsFirst(InferContext &c) {
   return success();
 }
 
+static LogicalResult inferClip(InferContext &c) {
+  for (unsigned i : {1u, 2u}) {
+    if (!c.has(i)) {
+      continue;
+    }
+    bool isOne = c.in(i).rank() <= c.in(0).rank() && llvm::all_of(c.shape(i), [](const SymbolicDim &d) { return d.is(1); });
+    if (!isOne || c.in(i).elementType != c.in(0).elementType) {
+      return c.fail("min and max must be one number each, of the element type of its input");
+    }
+  }
+  return inferSameAsFirst(c);
+}
+
 static LogicalResult buildClip(BuildContext &c) {
   Tensor x = c.input(0);
   SmallVector<Tensor> inputs = {x};
@@ -298,7 +311,7 @@ void kimi::onnx::registerMathOps(OpTable &table) {
     Real high = x.select(lambda.less(x), x - bias, x.constant(0.0));
     return x.select(x.less(lambda.neg()), x + bias, high);
   });
-  table.add("Clip", 6, inferSameAsFirst, buildClip);
+  table.add("Clip", 6, inferClip, buildClip);
   table.add("Gelu", 20, inferFloat, buildGelu);
   table.addMicrosoft("Gelu", inferFloat, buildGelu);
   table.addMicrosoft("FastGelu", inferFloat, biasGelu(true));
