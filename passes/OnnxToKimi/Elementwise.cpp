@@ -135,6 +135,15 @@ LogicalResult kimi::onnx::inferElementwise(InferContext &context, const Elementw
       shape = broadcastShapes(shape, context.shape(i));
     }
   }
+  for (unsigned i = 0; i < context.numInputs(); ++i) {
+    ArrayRef<SymbolicDim> own = context.has(i) ? ArrayRef(context.shape(i)) : ArrayRef<SymbolicDim>();
+    for (auto [dim, full] : llvm::zip(own, ArrayRef(shape).take_back(own.size()))) {
+      if (dim.isConstant() && full.isConstant() && !dim.is(1) && dim != full) {
+        return context.fail("its inputs cannot be broadcast: extents " + Twine(*dim.getConstant()) + " and " +
+                            Twine(*full.getConstant()));
+      }
+    }
+  }
   Type result = op.toBool ? Type(IntegerType::get(element.getContext(), 1)) : element;
   ValueInfo info(result, std::move(shape));
   inferContent(context, op, info);

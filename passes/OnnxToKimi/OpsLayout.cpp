@@ -167,8 +167,9 @@ static LogicalResult buildTrilu(BuildContext &c) {
 
 static LogicalResult inferBlocks(InferContext &c, bool toSpace) {
   int64_t block = c.node.getInt("blocksize", 0);
-  if (c.in(0).rank() != 4 || block <= 0) {
-    return c.fail("its input must have 4 axes and blocksize must be positive");
+  constexpr int64_t most = 1 << 20; // its square is an extent
+  if (c.in(0).rank() != 4 || block <= 0 || block > most) {
+    return c.fail("its input must have 4 axes, and blocksize must be from 1 to " + Twine(most));
   }
   const Shape &x = c.shape(0);
   SymbolicDim area(block * block);

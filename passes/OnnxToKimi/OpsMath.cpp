@@ -140,7 +140,8 @@ static LogicalResult inferClip(InferContext &c) {
     if (!c.has(i)) {
       continue;
     }
-    bool isOne = c.in(i).rank() <= c.in(0).rank() && llvm::all_of(c.shape(i), [](const SymbolicDim &d) { return d.is(1); });
+    bool isOne =
+        c.in(i).rank() <= c.in(0).rank() && llvm::all_of(c.shape(i), [](const SymbolicDim &d) { return d.is(1); });
     if (!isOne || c.in(i).elementType != c.in(0).elementType) {
       return c.fail("min and max must be one number each, of the element type of its input");
     }
