@@ -54,6 +54,26 @@ linalg::TransposeOp kimi::tokensFirstUse(Value value, SmallVectorImpl<Operation 
   return nullptr;
 }
 
+namespace {
+struct OwnAppends {
+  CacheAppendOp keys, values; // both null, or neither
+};
+} // namespace
+
+/// The appends of this step's keys and values that a kernel of `op` can do itself.
+static OwnAppends ownAppends(HostContext &context, AttentionOp op) {
+  CacheAppendOp k = ownAppend(op.getK(), op), v = ownAppend(op.getV(), op);
+  constexpr int64_t tokenAxis = 2;
+  bool fits = k && v && k.getState() != v.getState() &&
+              cast<StateType>(k.getState().getType()).getGrows() == tokenAxis &&
+              cast<StateType>(v.getState().getType()).getGrows() == tokenAxis &&
+              context.scalars.of(k.getPast()) == context.scalars.of(v.getPast()) &&
+              context.scalars.shape(k.getRows())[tokenAxis] == context.scalars.shape(v.getRows())[tokenAxis] &&
+              context.scalars.shape(k.getRows())[tokenAxis] == context.scalars.shape(op.getQ())[tokenAxis] &&
+              succeeded(context.layouts.of(k.getRows())) && succeeded(context.layouts.of(v.getRows()));
+  return fits ? OwnAppends{k, v} : OwnAppends();
+}
+
 AttentionProblem::AttentionProblem(HostContext &context, AttentionOp op, bool fuseAppends) : op(op) {
   for (OpOperand &operand : op->getOpOperands()) {
     if (failed(context.layouts.of(operand.get()))) { // a reshape of memory with gaps
@@ -64,16 +84,8 @@ AttentionProblem::AttentionProblem(HostContext &context, AttentionOp op, bool fu
   values = op.getV();
   depth = cast<RankedTensorType>(keys.getType()).getDimSize(3);
   width = cast<RankedTensorType>(values.getType()).getDimSize(3);
-  CacheAppendOp k = ownAppend(keys, op), v = ownAppend(values, op);
-  constexpr int64_t tokenAxis = 2;
-  bool fits = fuseAppends && k && v && k.getState() != v.getState() &&
-              cast<StateType>(k.getState().getType()).getGrows() == tokenAxis &&
-              cast<StateType>(v.getState().getType()).getGrows() == tokenAxis &&
-              context.scalars.of(k.getPast()) == context.scalars.of(v.getPast()) &&
-              context.scalars.shape(k.getRows())[tokenAxis] == context.scalars.shape(v.getRows())[tokenAxis] &&
-              context.scalars.shape(k.getRows())[tokenAxis] == context.scalars.shape(op.getQ())[tokenAxis] &&
-              succeeded(context.layouts.of(k.getRows())) && succeeded(context.layouts.of(v.getRows()));
-  if (fits) {
+  auto [k, v] = fuseAppends ? ownAppends(context, op) : OwnAppends();
+  if (k) {
     keyAppend = k;
     valueAppend = v;
     keys = k.getRows();
@@ -109,6 +121,22 @@ void AttentionProblem::replace(HostContext &context, Value result) {
   }
   context.dead.append(between.rbegin(), between.rend());
   context.replace(transpose, result);
+}
+
+ScheduleGroup AttentionProblem::group(HostContext &context, AttentionOp op, bool fuseAppends) {
+  ScheduleGroup group;
+  auto [k, v] = fuseAppends ? ownAppends(context, op) : OwnAppends();
+  if (k) {
+    group.ops = {k, v};
+  }
+  group.ops.push_back(op);
+  SmallVector<Operation *> casts;
+  if (linalg::TransposeOp transpose = tokensFirstUse(op.getResult(), casts)) {
+    group.ops.append(casts);
+    group.ops.push_back(transpose);
+  }
+  group.facts = areValuesInKeys(op) ? "values in keys" : "";
+  return group;
 }
 
 std::string kimi::attentionStem(AttentionOp op) {

@@ -8,7 +8,7 @@
 #define KIMI_PASSES_KIMITOTILE_ATTENTIONPROBLEM_H
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "passes/KimiToTile/KernelWriter.h"
+#include "passes/KimiToTile/ScheduleMemo.h"
 #include <string>
 
 namespace kimi {
@@ -21,6 +21,9 @@ struct AttentionProblem {
   /// `result` takes the place of the attention (and of a transpose that is its only user); appends that were taken in
   /// are erased.
   void replace(HostContext &context, mlir::Value result);
+
+  /// What `replace` of this problem would erase, and what decides how its launches look.
+  static ScheduleGroup group(HostContext &context, AttentionOp op, bool fuseAppends);
 
   AttentionOp op;
   mlir::Value mask;            // additive; null without one

@@ -115,3 +115,31 @@ DeltaRuleInputs DeltaRuleInputs::computed(HostContext &context, DeltaRuleOp op) 
   inputs.write = gates(context, op.getWrite());
   return inputs;
 }
+
+/// From the op that `input` is read in place of to the one that makes `operand`.
+static void addMakers(Value operand, const DeltaRuleInput &input, SmallVectorImpl<Operation *> &makers) {
+  if (input.isOperand()) {
+    return;
+  }
+  SmallVector<Operation *> chain;
+  linalg::GenericOp formula = input.formula;
+  bool first = false;
+  while (!first) {
+    Operation *source = operand.getDefiningOp();
+    chain.push_back(source);
+    first = isa<L2NormOp>(source) || source == formula.getOperation();
+    operand = source->getOperand(0); // of a move or a conversion
+  }
+  makers.append(chain.rbegin(), chain.rend());
+}
+
+SmallVector<Operation *> DeltaRuleInputs::makers(DeltaRuleOp op) const {
+  SmallVector<Operation *> ops;
+  addMakers(op.getQ(), q, ops);
+  addMakers(op.getK(), k, ops);
+  addMakers(op.getDecay(), decay, ops);
+  addMakers(op.getBeta(), beta, ops);
+  addMakers(op.getErase(), erase, ops);
+  addMakers(op.getWrite(), write, ops);
+  return ops;
+}

@@ -36,6 +36,9 @@ struct DeltaRuleInputs {
   /// and k, formulas for the gates. Operands with other readers, or in memory that no view describes, are as they are.
   static DeltaRuleInputs computed(HostContext &context, DeltaRuleOp op);
 
+  /// The ops whose work the kernel of `op` does with these: operand by operand, from the first to the last.
+  llvm::SmallVector<mlir::Operation *> makers(DeltaRuleOp op) const;
+
   DeltaRuleInput q, k, decay, beta, erase, write; ///< tensors of absent gates are null
 };
 

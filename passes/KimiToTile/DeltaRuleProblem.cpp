@@ -8,7 +8,9 @@
 #include "passes/KimiToTile/DeltaRuleProblem.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/KimiToTile/AttentionProblem.h"
+#include "passes/KimiToTile/GateRange.h"
 #include "passes/KimiToTile/HostViews.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace kimi;
@@ -19,6 +21,10 @@ DeltaRuleProblem::DeltaRuleProblem(HostContext &context, DeltaRuleOp op) : op(op
       operand.set(copyBefore(context, op, operand.get()));
     }
   }
+  findNeighbours();
+}
+
+void DeltaRuleProblem::findNeighbours() {
   transpose = tokensFirstUse(op.getResult(), casts);
   auto from = op.getInitial() ? op.getInitial().getDefiningOp<StateReadOp>() : StateReadOp();
   if (!from || !from.getResult().hasOneUse() || !op.getState().hasOneUse() || from->getBlock() != op->getBlock()) {
@@ -31,6 +37,26 @@ DeltaRuleProblem::DeltaRuleProblem(HostContext &context, DeltaRuleOp op) : op(op
     read = from;
     write = to;
   }
+}
+
+ScheduleGroup DeltaRuleProblem::group(DeltaRuleOp op) {
+  DeltaRuleProblem p(op);
+  ScheduleGroup group;
+  if (p.read) {
+    group.ops.push_back(p.read);
+  }
+  group.ops.push_back(op);
+  if (p.write) {
+    group.ops.push_back(p.write);
+  }
+  if (p.transpose) {
+    group.ops.append(p.casts);
+    group.ops.push_back(p.transpose);
+  }
+  // How low a gate can be, which the op that computes it tells: as a hexadecimal number.
+  llvm::raw_string_ostream(group.facts) << llvm::format("%a",
+                                                        op.getDecay() ? rangeOfElements(op.getDecay()).least : 0.0);
+  return group;
 }
 
 Value DeltaRuleProblem::addResult(HostContext &context, KernelWriter &writer) {
@@ -50,14 +76,14 @@ void DeltaRuleProblem::replace(HostContext &context, DispatchOp dispatch) {
     context.dead.push_back(read);
   }
   if (dispatch->getNumResults() == 2) {
-    op.getState().replaceAllUsesWith(dispatch->getResult(1));
+    context.replaceValue(op.getState(), dispatch->getResult(1));
   }
   context.dead.push_back(op);
   if (write) {
     context.dead.push_back(write);
   }
   if (!transpose) {
-    op.getResult().replaceAllUsesWith(dispatch->getResult(0));
+    context.replaceValue(op.getResult(), dispatch->getResult(0));
     return;
   }
   context.dead.append(casts);

@@ -8,7 +8,7 @@
 #define KIMI_PASSES_KIMITOTILE_DELTARULEPROBLEM_H
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "passes/KimiToTile/KernelWriter.h"
+#include "passes/KimiToTile/ScheduleMemo.h"
 
 namespace kimi {
 
@@ -17,6 +17,7 @@ namespace kimi {
 struct DeltaRuleProblem {
   /// Copies operands that are reshapes of memory with gaps.
   DeltaRuleProblem(HostContext &context, DeltaRuleOp op);
+  explicit DeltaRuleProblem(DeltaRuleOp op) : op(op) { findNeighbours(); }
 
   bool tokensFirst() const { return transpose != nullptr; }
   /// The result as an argument of the kernel: [B, H, T, Dv], or [B, T, H, Dv] with tokensFirst.
@@ -24,11 +25,16 @@ struct DeltaRuleProblem {
   /// `dispatch` gives the result and, where the state is a tensor that is used, the state.
   void replace(HostContext &context, DispatchOp dispatch);
 
+  /// What `replace` of this problem would erase, and what decides how its launches look.
+  static ScheduleGroup group(DeltaRuleOp op);
+
   DeltaRuleOp op;
   StateReadOp read; ///< both null where the states are tensors
   StateWriteOp write;
 
 private:
+  void findNeighbours();
+
   mlir::linalg::TransposeOp transpose;
   llvm::SmallVector<mlir::Operation *> casts; ///< of extents, between the result and its transpose
 };

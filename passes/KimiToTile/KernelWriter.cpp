@@ -24,7 +24,7 @@ std::string kernelText(tile::KernelOp kernel) {
   kernel.setSymName("kernel");
   std::string text;
   llvm::raw_string_ostream stream(text);
-  kernel->print(stream, OpPrintingFlags().useLocalScope().skipRegions(false));
+  kernel->print(stream, OpPrintingFlags().useLocalScope().skipRegions(false).assumeVerified());
   kernel.setSymName(name);
   return text;
 }
@@ -92,9 +92,15 @@ FlatSymbolRefAttr KernelPool::add(tile::KernelOp kernel, StringRef stem) {
 }
 
 void HostContext::replace(Operation *op, ValueRange values) {
-  replacements.assign(values.begin(), values.end());
-  op->replaceAllUsesWith(values);
+  for (auto [from, to] : llvm::zip_equal(op->getResults(), values)) {
+    replaceValue(from, to);
+  }
   dead.push_back(op);
+}
+
+void HostContext::replaceValue(Value from, Value to) {
+  replaced.push_back({from, to});
+  from.replaceAllUsesWith(to);
 }
 
 void HostContext::finish() {
@@ -102,6 +108,7 @@ void HostContext::finish() {
     op->erase();
   }
   dead.clear();
+  replaced.clear();
   // What only fed the replaced ops: fills, empties, shape arithmetic.
   SmallVector<Operation *> ops;
   func.walk([&](Operation *op) { ops.push_back(op); });

@@ -42,6 +42,8 @@ struct HostContext {
   HostContext(mlir::func::FuncOp func, KernelPool &pool) : func(func), pool(pool), scalars(func), layouts(scalars) {}
   /// `op`'s results are `values` from now on; it is erased by finish().
   void replace(mlir::Operation *op, mlir::ValueRange values);
+  /// `from` is `to` from now on; its op stays.
+  void replaceValue(mlir::Value from, mlir::Value to);
   /// Erases what was replaced, and what has no use any more.
   void finish();
 
@@ -50,7 +52,7 @@ struct HostContext {
   HostScalars scalars;
   ViewLayouts layouts;
   llvm::SmallVector<mlir::Operation *> dead;
-  llvm::SmallVector<mlir::Value> replacements; // of what was replaced last
+  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> replaced; // so far: what, and by what
 };
 
 /// Writes one kernel. Arguments are added as the body asks for them, in the order that kimi.dispatch prescribes:

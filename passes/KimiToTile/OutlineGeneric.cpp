@@ -66,11 +66,11 @@ struct KimiOutlineGeneric : kimi::impl::KimiOutlineGenericBase<KimiOutlineGeneri
                         llvm::SmallDenseSet<Operation *> &done) {
     LogicalResult result = success();
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
-      result = memo.schedule(op, [&] { return outlineGeneric(context, generic, taskWork); });
+      result = memo.schedule(op, {{op}, ""}, [&] { return outlineGeneric(context, generic, taskWork); });
     } else if (auto loops = dyn_cast<LoopsOp>(op)) {
-      result = memo.schedule(op, [&] { return outlineLoops(context, loops); });
+      result = memo.schedule(op, {{op}, ""}, [&] { return outlineLoops(context, loops); });
     } else if (auto pack = dyn_cast<PackWeightOp>(op)) {
-      result = memo.schedule(op, [&] { return outlinePack(context, pack); });
+      result = memo.schedule(op, {{op}, ""}, [&] { return outlinePack(context, pack); });
     } else if (auto read = dyn_cast<StateReadOp>(op)) {
       return outlineStateRead(context, read, taskWork);
     } else if (auto write = dyn_cast<StateWriteOp>(op)) {

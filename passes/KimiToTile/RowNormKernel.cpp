@@ -106,6 +106,17 @@ Value RowNorm::result() const {
   return consumer ? consumer->getResult(0) : op->getResult(0);
 }
 
+ScheduleGroup RowNorm::group() const {
+  ScheduleGroup group;
+  linalg::GenericOp producer = before, consumer = after;
+  for (Operation *part : {producer.getOperation(), op, consumer.getOperation()}) {
+    if (part) {
+      group.ops.push_back(part);
+    }
+  }
+  return group;
+}
+
 std::optional<RowNormTile> RowNormTile::choose(const GpuArch &arch, int64_t channels, int64_t bytes, int64_t tensors) {
   constexpr int64_t lanes = 32, warps = 4, elements = 16, otherRegisters = 40, mostBlocks = 8;
   int64_t vector = 1;
@@ -180,29 +191,11 @@ public:
     }
     OpBuilder at(host);
     Value result = fromMatrix(context, at, host->getLoc(), rows, type, context.scalars.shape(norm.result()));
-    linalg::GenericOp before = norm.before; // it and the norm go with what they are read by
-    for (Value gone : {before ? Value(before->getResult(0)) : Value(), Value(norm.op->getResult(0))}) {
-      retireExtents(gone);
-    }
-    context.replace(host, result);
+    context.replace(host, result); // `before` and the norm have no use then
     return success();
   }
 
 private:
-  /// Extents that are asked of `tensor` are those it is computed from.
-  void retireExtents(Value tensor) {
-    if (!tensor) {
-      return;
-    }
-    SmallVector<SymbolicDim> extents = context.scalars.shape(tensor);
-    for (Operation *user : llvm::make_early_inc_range(tensor.getUsers())) {
-      if (auto dim = dyn_cast<tensor::DimOp>(user)) {
-        OpBuilder at(dim);
-        context.replace(dim, context.scalars.materialize(at, dim.getLoc(), extents[*dim.getConstantIndex()]));
-      }
-    }
-  }
-
   /// Whether all rows of `tensor` are one stride apart.
   bool isEvenlySpaced(Value tensor) {
     int64_t rank = typeOf(tensor).getRank();
@@ -497,6 +490,23 @@ private:
   bool fewDigits = false; // the result is rounded to 16 bits
 };
 } // namespace
+
+void kimi::retireExtents(HostContext &context, const RowNorm &norm) {
+  linalg::GenericOp before = norm.before;
+  for (Operation *op : {before.getOperation(), norm.op}) {
+    if (!op) {
+      continue;
+    }
+    Value tensor = op->getResult(0);
+    SmallVector<SymbolicDim> extents = context.scalars.shape(tensor);
+    for (Operation *user : llvm::make_early_inc_range(tensor.getUsers())) {
+      if (auto dim = dyn_cast<tensor::DimOp>(user)) {
+        OpBuilder at(dim);
+        context.replace(dim, context.scalars.materialize(at, dim.getLoc(), extents[*dim.getConstantIndex()]));
+      }
+    }
+  }
+}
 
 LogicalResult kimi::scheduleRowNorm(HostContext &context, const RowNorm &norm, const RowNormTile &tile) {
   return RowNormKernel(context, norm, tile).run();

@@ -9,7 +9,7 @@
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "passes/KimiToTile/GpuSchedule.h"
-#include "passes/KimiToTile/KernelWriter.h"
+#include "passes/KimiToTile/ScheduleMemo.h"
 
 namespace kimi {
 
@@ -29,6 +29,8 @@ struct RowNorm {
   llvm::SmallVector<mlir::Value> rows() const;
   /// What the kernel's result is in the host function.
   mlir::Value result() const;
+  /// What the launch, which stands in place of the last of them, is made of: all of it is replaced.
+  ScheduleGroup group() const;
 };
 
 /// What a block does: its rows lie along one or two dims, the last dim is the channels.
@@ -39,6 +41,9 @@ struct RowNormTile {
   /// not fit a block.
   static std::optional<RowNormTile> choose(const GpuArch &arch, int64_t channels, int64_t bytes, int64_t tensors);
 };
+
+/// Extents that are asked of what `norm`'s launch no longer makes are computed from those of the function's arguments.
+void retireExtents(HostContext &context, const RowNorm &norm);
 
 /// Makes a launch of `norm` and of what is around it.
 mlir::LogicalResult scheduleRowNorm(HostContext &context, const RowNorm &norm, const RowNormTile &tile);

@@ -270,8 +270,11 @@ private:
 struct KimiScheduleAttention : kimi::impl::KimiScheduleAttentionBase<KimiScheduleAttention> {
   void runOnOperation() override {
     auto one = [&](HostContext &context, AttentionOp op) { return schedule(context, op); };
-    if (failed(
-            scheduleEach<AttentionOp>(getOperation(), [&](AttentionOp op) { return whyNot(op); }, one, numScheduled))) {
+    auto group = [](HostContext &context, AttentionOp op) {
+      return AttentionProblem::group(context, op, /*fuseAppends=*/false);
+    };
+    if (failed(scheduleEach<AttentionOp>(
+            getOperation(), [&](AttentionOp op) { return whyNot(op); }, one, numScheduled, group))) {
       signalPassFailure();
     }
   }

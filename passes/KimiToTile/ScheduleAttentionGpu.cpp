@@ -33,8 +33,13 @@ struct KimiScheduleAttentionGpu : kimi::impl::KimiScheduleAttentionGpuBase<KimiS
     }
     arch = *found;
     auto one = [&](HostContext &context, AttentionOp op) { return schedule(context, op); };
-    if (failed(
-            scheduleEach<AttentionOp>(getOperation(), [&](AttentionOp op) { return whyNot(op); }, one, numScheduled))) {
+    auto group = [&](HostContext &context, AttentionOp op) {
+      ScheduleGroup group = AttentionProblem::group(context, op, /*fuseAppends=*/true);
+      numAppends += isa<CacheAppendOp>(group.ops.front()) ? 2 : 0;
+      return group;
+    };
+    if (failed(scheduleEach<AttentionOp>(
+            getOperation(), [&](AttentionOp op) { return whyNot(op); }, one, numScheduled, group))) {
       signalPassFailure();
     }
   }
@@ -85,7 +90,6 @@ private:
 
   LogicalResult schedule(HostContext &context, AttentionOp op) {
     AttentionProblem p(context, op, /*fuseAppends=*/true);
-    numAppends += p.keyAppend ? 2 : 0;
     std::string stem = attentionStem(op) + (p.keyAppend ? "_append" : "");
     SmallVector<SymbolicDim> q = context.scalars.shape(op.getQ());
     std::optional<int64_t> queries = q[2].getConstant(), heads = q[1].getConstant();

@@ -246,7 +246,7 @@ private:
     return scheduleEach<Op>(
         getOperation(), [&](Op op) { return whyNot(op); },
         [&](HostContext &context, Op op) { return Kernel(context, op, *chooseRowTile(arch, shapeOf(op))).build(); },
-        numScheduled, [](Op) { return true; });
+        numScheduled, aloneInGroup);
   }
 
   template <typename Op>

@@ -289,8 +289,9 @@ struct KimiScheduleDeltaRule : kimi::impl::KimiScheduleDeltaRuleBase<KimiSchedul
 
   void runOnOperation() override {
     auto one = [&](HostContext &context, DeltaRuleOp op) { return schedule(context, op); };
-    if (failed(
-            scheduleEach<DeltaRuleOp>(getOperation(), [](DeltaRuleOp op) { return whyNot(op); }, one, numScheduled))) {
+    auto group = [](HostContext &, DeltaRuleOp op) { return DeltaRuleProblem::group(op); };
+    if (failed(scheduleEach<DeltaRuleOp>(
+            getOperation(), [](DeltaRuleOp op) { return whyNot(op); }, one, numScheduled, group))) {
       signalPassFailure();
     }
   }

@@ -37,14 +37,26 @@ struct KimiScheduleDeltaRuleGpu : kimi::impl::KimiScheduleDeltaRuleGpuBase<KimiS
     }
     arch = *found;
     auto one = [&](HostContext &context, DeltaRuleOp op) { return schedule(context, op); };
+    auto group = [](HostContext &context, DeltaRuleOp op) {
+      ScheduleGroup group = DeltaRuleProblem::group(op);
+      if (hasFewTokens(context, op).is(1)) {
+        SmallVector<Operation *> makers = DeltaRuleInputs::computed(context, op).makers(op);
+        group.ops.insert(group.ops.begin(), makers.begin(), makers.end());
+      }
+      return group;
+    };
     if (failed(scheduleEach<DeltaRuleOp>(
-            getOperation(), [&](DeltaRuleOp op) { return whyNot(op); }, one, numScheduled, nullptr,
+            getOperation(), [&](DeltaRuleOp op) { return whyNot(op); }, one, numScheduled, group,
             "is not computed in chunks"))) {
       signalPassFailure();
     }
   }
 
 private:
+  static SymbolicDim hasFewTokens(HostContext &context, DeltaRuleOp op) {
+    return SymbolicDim::le(context.scalars.shape(op.getQ())[2], kFewTokens);
+  }
+
   static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
   static DeltaRuleShape shapeOf(DeltaRuleOp op) {
@@ -83,7 +95,7 @@ private:
   }
 
   LogicalResult schedule(HostContext &context, DeltaRuleOp op) {
-    SymbolicDim tokens = context.scalars.shape(op.getQ())[2], few = SymbolicDim::le(tokens, kFewTokens);
+    SymbolicDim few = hasFewTokens(context, op);
     bool inChunks = !few.is(1);
     // Variants of a launch have the same arguments.
     DeltaRuleInputs inputs = inChunks ? DeltaRuleInputs(op) : DeltaRuleInputs::computed(context, op);

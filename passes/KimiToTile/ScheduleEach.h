@@ -8,26 +8,34 @@
 #define KIMI_PASSES_KIMITOTILE_SCHEDULEEACH_H
 
 #include "passes/KimiToTile/ScheduleMemo.h"
+#include <optional>
 
 namespace kimi {
 
+/// For schedules that look at nothing but the op, and replace nothing else.
+inline ScheduleGroup aloneInGroup(HostContext &, mlir::Operation *op) { return {{op}, ""}; }
+
 /// Schedules the ops of type `Op` of each host function of `module`: `whyNot(op)` tells why one is left to the
 /// passes that follow (a remark repeats it, and says what `otherwise` does) or is empty, `schedule(context, op)` writes
-/// the kernels of the others, which `scheduled` counts. Where `mayCopy(op)` holds, it does so once for ops that are
-/// alike (see ScheduleMemo, and what it asks of `schedule`). Failure: as soon as `schedule` fails.
+/// the kernels of the others, which `scheduled` counts. It does so once for ops that are alike, where `groupOf(op)`
+/// gives a group (see ScheduleMemo, and what it asks of `schedule`). Failure: as soon as `schedule` fails.
 template <typename Op>
 mlir::LogicalResult scheduleEach(mlir::ModuleOp module, llvm::function_ref<std::string(Op)> whyNot,
                                  llvm::function_ref<mlir::LogicalResult(HostContext &, Op)> schedule,
-                                 mlir::Pass::Statistic &scheduled, llvm::function_ref<bool(Op)> mayCopy = nullptr,
+                                 mlir::Pass::Statistic &scheduled,
+                                 llvm::function_ref<ScheduleGroup(HostContext &, Op)> groupOf,
                                  llvm::StringRef otherwise = "is computed by the reference lowering") {
-  KernelPool pool(module);
+  std::optional<KernelPool> pool; // made where there is something to schedule: it prints the kernels there are
   for (auto func : module.getOps<mlir::func::FuncOp>()) {
     llvm::SmallVector<Op> ops;
     func.walk([&](Op op) { ops.push_back(op); });
     if (ops.empty()) {
       continue;
     }
-    HostContext context(func, pool);
+    if (!pool) {
+      pool.emplace(module);
+    }
+    HostContext context(func, *pool);
     ScheduleMemo memo(context);
     for (Op op : ops) {
       std::string obstacle = whyNot(op);
@@ -37,7 +45,7 @@ mlir::LogicalResult scheduleEach(mlir::ModuleOp module, llvm::function_ref<std::
       }
       context.scalars.shareBefore(op);
       auto write = [&] { return schedule(context, op); };
-      if (mlir::failed(mayCopy && mayCopy(op) ? memo.schedule(op, write) : write())) {
+      if (mlir::failed(memo.schedule(op, groupOf(context, op), write))) {
         return mlir::failure();
       }
       ++scheduled;

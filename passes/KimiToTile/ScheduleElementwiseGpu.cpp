@@ -75,7 +75,7 @@ struct KimiScheduleElementwiseGpu : kimi::impl::KimiScheduleElementwiseGpuBase<K
           continue;
         }
         context.scalars.shareBefore(op);
-        if (failed(memo.schedule(op, [&] { return scheduleElementwise(context, op, *space); }))) {
+        if (failed(memo.schedule(op, {{op}, ""}, [&] { return scheduleElementwise(context, op, *space); }))) {
           return signalPassFailure();
         }
         ++numScheduled;

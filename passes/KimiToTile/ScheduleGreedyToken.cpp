@@ -46,7 +46,7 @@ struct KimiScheduleGreedyToken : kimi::impl::KimiScheduleGreedyTokenBase<KimiSch
     }
     auto one = [&](HostContext &context, GreedyTokenOp op) { return schedule(context, op); };
     if (failed(scheduleEach<GreedyTokenOp>(
-            getOperation(), [](GreedyTokenOp) { return std::string(); }, one, numScheduled))) {
+            getOperation(), [](GreedyTokenOp) { return std::string(); }, one, numScheduled, aloneInGroup))) {
       signalPassFailure();
     }
   }

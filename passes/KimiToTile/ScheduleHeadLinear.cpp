@@ -41,8 +41,7 @@ struct KimiScheduleHeadLinear : kimi::impl::KimiScheduleHeadLinearBase<KimiSched
   void runOnOperation() override {
     auto one = [&](HostContext &context, HeadLinearOp op) { return schedule(context, op); };
     if (failed(scheduleEach<HeadLinearOp>(
-            getOperation(), [&](HeadLinearOp op) { return whyNot(op); }, one, numScheduled,
-            [](HeadLinearOp) { return true; }))) {
+            getOperation(), [&](HeadLinearOp op) { return whyNot(op); }, one, numScheduled, aloneInGroup))) {
       signalPassFailure();
     }
   }

@@ -105,8 +105,7 @@ struct KimiScheduleHeadLinearGpu : kimi::impl::KimiScheduleHeadLinearGpuBase<Kim
     }
     arch = *found;
     auto one = [&](HostContext &context, HeadLinearOp op) { return schedule(context, op); };
-    if (failed(scheduleEach<HeadLinearOp>(getOperation(), whyNotHeadLinear, one, numScheduled,
-                                          [](HeadLinearOp) { return true; }))) {
+    if (failed(scheduleEach<HeadLinearOp>(getOperation(), whyNotHeadLinear, one, numScheduled, aloneInGroup))) {
       signalPassFailure();
     }
   }

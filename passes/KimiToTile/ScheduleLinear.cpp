@@ -305,8 +305,7 @@ struct KimiScheduleLinear : kimi::impl::KimiScheduleLinearBase<KimiScheduleLinea
   void runOnOperation() override {
     auto one = [&](HostContext &context, FusedLinearOp op) { return schedule(context, op); };
     if (failed(scheduleEach<FusedLinearOp>(
-            getOperation(), [&](FusedLinearOp op) { return whyNot(op); }, one, numScheduled,
-            [](FusedLinearOp) { return true; }))) {
+            getOperation(), [&](FusedLinearOp op) { return whyNot(op); }, one, numScheduled, aloneInGroup))) {
       signalPassFailure();
     }
   }

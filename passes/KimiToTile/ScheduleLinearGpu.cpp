@@ -41,8 +41,10 @@ struct KimiScheduleLinearGpu : kimi::impl::KimiScheduleLinearGpuBase<KimiSchedul
     }
     arch = *found;
     auto one = [&](HostContext &context, FusedLinearOp op) { return schedule(context, op); };
-    auto mayCopy = [](FusedLinearOp op) { return !findGreedyToken(op.getResult()); };
-    if (failed(scheduleEach<FusedLinearOp>(getOperation(), whyNotLinear, one, numScheduled, mayCopy))) {
+    auto group = [](HostContext &, FusedLinearOp op) { // one with a greedy token is the only one of its function
+      return findGreedyToken(op.getResult()) ? ScheduleGroup() : ScheduleGroup{{op}, ""};
+    };
+    if (failed(scheduleEach<FusedLinearOp>(getOperation(), whyNotLinear, one, numScheduled, group))) {
       signalPassFailure();
     }
   }

@@ -7,6 +7,7 @@
 
 #include "passes/KimiToTile/ScheduleMemo.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Kimi/LoadTime.h"
 
@@ -21,17 +22,22 @@ public:
   explicit Key(HostContext &context) : context(context) {}
 
   /// False where something is met of which the kernels may depend in another way.
-  bool add(Operation *op) {
-    addPointer(op->getBlock());
-    if (!addOperation(*op)) {
-      return false;
-    }
-    for (Value result : op->getResults()) {
-      auto type = dyn_cast<RankedTensorType>(result.getType());
-      if (!type) {
+  bool add(const ScheduleGroup &group) {
+    text += group.facts;
+    text += '\n';
+    for (Operation *op : group.ops) {
+      addPointer(op->getBlock());
+      if (!addOperation(*op)) {
         return false;
       }
-      addDims(context.scalars.shape(result));
+      for (Value result : op->getResults()) {
+        auto type = dyn_cast<RankedTensorType>(result.getType());
+        if (!type) {
+          return false;
+        }
+        addDims(context.scalars.shape(result));
+        text += result.use_empty() ? '-' : 'u';
+      }
     }
     return true;
   }
@@ -98,6 +104,8 @@ private:
       SymbolicDim dim = context.scalars.of(value);
       addDims(dim);
       return context.scalars.isComputable(dim);
+    } else if (isa<StateType>(value.getType())) { // its extents are in its type, and the batch is in shapes
+      return true;
     } else if (!isa<RankedTensorType>(value.getType())) {
       return false;
     }
@@ -117,8 +125,20 @@ private:
     addDims(layout->offset);
     addDims(layout->sizes);
     addDims(layout->strides);
-    text += isLoadTimeValue(value) ? 'w' : 'x';
+    addLoadTime(value);
     return true;
+  }
+
+  /// Launches of weights alone go to load time, and others may read weights ahead of the launches before them: see
+  /// KernelWriter::finish.
+  void addLoadTime(Value value) {
+    if (isLoadTimeValue(value)) {
+      bool returned =
+          llvm::any_of(ViewLayouts::base(value).getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+      text += returned ? 'r' : 'w';
+    } else {
+      text += mayBeLaunchedAtLoadTime(value) ? 'l' : 'x';
+    }
   }
 
   HostContext &context;
@@ -152,38 +172,87 @@ bool isClosed(ArrayRef<Operation *> written, const llvm::DenseSet<Value> &mapped
   }
   return true;
 }
+
+/// Whether `op`, written before an op, computes scalars of nothing but the function's dims, so that those of a later op
+/// that is alike have the same values. `mapped`: what that op uses; `own`: what was written before `op`, where this is
+/// not so.
+bool isSharedScalar(Operation *op, const llvm::DenseSet<Value> &mapped, const llvm::DenseSet<Operation *> &own) {
+  bool scalars = op->getNumResults() > 0 && op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
+                 llvm::all_of(op->getResultTypes(), [](Type type) { return type.isIntOrIndex(); });
+  return scalars && llvm::all_of(op->getOperands(), [&](Value value) {
+           if (Operation *source = value.getDefiningOp()) {
+             return value.getType().isIntOrIndex() && !own.contains(source);
+           }
+           return isa<tensor::DimOp>(op) || !mapped.contains(value); // of an argument of the function
+         });
+}
 } // namespace
 
-LogicalResult ScheduleMemo::schedule(Operation *op, llvm::function_ref<LogicalResult()> write) {
+LogicalResult ScheduleMemo::schedule(Operation *op, const ScheduleGroup &group,
+                                     llvm::function_ref<LogicalResult()> write) {
+  if (group.ops.empty()) {
+    return write();
+  }
   Key key(context);
-  bool isKeyed = key.add(op);
-  if (isKeyed) {
-    if (auto it = entries.find(key.str()); it != entries.end()) {
-      copy(it->second, key.getOutside(), op);
-      return success();
-    }
+  if (!key.add(group)) {
+    return write();
+  }
+  auto it = entries.find(key.str());
+  if (it != entries.end() && it->second.op->isBeforeInBlock(op)) {
+    copy(it->second, key.getOutside(), op, group.ops);
+    return success();
   }
   Operation *before = op->getPrevNode();
   size_t dead = context.dead.size();
+  context.replaced.clear();
   if (failed(write())) {
     return failure();
   }
-  if (!isKeyed || context.dead.size() != dead + 1 || context.dead.back() != op) {
-    return success();
-  }
-  Entry entry{op->getLoc(), SmallVector<Value>(key.getOutside()), {}, context.replacements};
-  Operation *next = before ? before->getNextNode() : &op->getBlock()->front();
-  for (; next != op; next = next->getNextNode()) {
-    entry.written.push_back(next);
-  }
-  llvm::DenseSet<Value> mapped(entry.outside.begin(), entry.outside.end());
-  if (isClosed(entry.written, mapped)) {
-    entries.try_emplace(key.str(), std::move(entry));
+  if (it == entries.end()) {
+    remember(key.str(), {op, SmallVector<Value>(key.getOutside()), {}, {}, {}}, group.ops, before, dead);
   }
   return success();
 }
 
-void ScheduleMemo::copy(const Entry &entry, ArrayRef<Value> outside, Operation *op) {
+void ScheduleMemo::remember(const std::string &key, Entry entry, ArrayRef<Operation *> group, Operation *before,
+                            size_t dead) {
+  llvm::SmallDenseMap<Operation *, unsigned> places;
+  for (auto [index, op] : llvm::enumerate(group)) {
+    places.try_emplace(op, index);
+  }
+  for (Operation *gone : ArrayRef<Operation *>(context.dead).drop_front(dead)) {
+    auto it = places.find(gone);
+    if (it == places.end()) {
+      return;
+    }
+    entry.dead.push_back(it->second);
+  }
+  for (auto [from, to] : context.replaced) {
+    auto result = dyn_cast<OpResult>(from);
+    auto it = result ? places.find(result.getOwner()) : places.end();
+    if (it == places.end()) {
+      return;
+    }
+    entry.replaced.push_back({it->second, result.getResultNumber(), to});
+  }
+  if (entry.dead.empty()) { // it was left to others
+    return;
+  }
+  llvm::DenseSet<Value> mapped(entry.outside.begin(), entry.outside.end());
+  llvm::DenseSet<Operation *> own;
+  Operation *next = before ? before->getNextNode() : &entry.op->getBlock()->front();
+  for (; next != entry.op; next = next->getNextNode()) {
+    if (!isSharedScalar(next, mapped, own)) {
+      own.insert(next);
+      entry.written.push_back(next);
+    }
+  }
+  if (isClosed(entry.written, mapped)) {
+    entries.try_emplace(key, std::move(entry));
+  }
+}
+
+void ScheduleMemo::copy(const Entry &entry, ArrayRef<Value> outside, Operation *op, ArrayRef<Operation *> group) {
   OpBuilder b(op);
   IRMapping mapping;
   for (auto [from, to] : llvm::zip_equal(entry.outside, outside)) {
@@ -191,14 +260,15 @@ void ScheduleMemo::copy(const Entry &entry, ArrayRef<Value> outside, Operation *
   }
   for (Operation *written : entry.written) {
     b.clone(*written, mapping)->walk([&](Operation *copied) {
-      if (copied->getLoc() == entry.loc) {
+      if (copied->getLoc() == entry.op->getLoc()) {
         copied->setLoc(op->getLoc());
       }
     });
   }
-  SmallVector<Value> results;
-  for (Value result : entry.results) {
-    results.push_back(mapping.lookupOrDefault(result));
+  for (const Entry::Replaced &replaced : entry.replaced) {
+    context.replaceValue(group[replaced.op]->getResult(replaced.result), mapping.lookupOrDefault(replaced.by));
   }
-  context.replace(op, results);
+  for (unsigned index : entry.dead) {
+    context.dead.push_back(group[index]);
+  }
 }

@@ -41,6 +41,8 @@ struct KimiScheduleRowNormsGpu : kimi::impl::KimiScheduleRowNormsGpuBase<KimiSch
         }
       });
       HostContext context(func, pool);
+      ScheduleMemo memo(context);
+      Operation *last = nullptr;
       for (Operation *op : ops) {
         RowNorm norm(op); // of the function as it is by now
         std::string obstacle = whyNot(norm);
@@ -54,7 +56,14 @@ struct KimiScheduleRowNormsGpu : kimi::impl::KimiScheduleRowNormsGpuBase<KimiSch
           op->emitRemark() << "is computed by the reference lowering: " << obstacle;
           continue;
         }
-        if (failed(scheduleRowNorm(context, norm, *tile))) {
+        retireExtents(context, norm);
+        Operation *host = norm.result().getDefiningOp();
+        if (!last || last->getBlock() != host->getBlock() ||
+            last->isBeforeInBlock(host)) { // what follows may be far off
+          context.scalars.shareBefore(host);
+          last = host;
+        }
+        if (failed(memo.schedule(host, norm.group(), [&] { return scheduleRowNorm(context, norm, *tile); }))) {
           return signalPassFailure();
         }
         ++numScheduled;

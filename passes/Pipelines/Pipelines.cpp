@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace kimi;
 
 /// `passes`, and what ends a phase, in each function and kernel by itself. There is no control flow whose blocks could
-/// be simplified, and to look for some takes half of the time.
+/// be simplified, and to look for some takes half of the time. kimi-fuse-elementwise ends in the same way by itself.
 static std::string cleaned(const std::string &passes) {
   return passes + ",any(canonicalize{region-simplify=disabled},cse)";
 }
@@ -23,14 +23,14 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
        "func.func(onnx-raise-delta-rule,onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,onnx-raise-attn-res,"
        "onnx-raise-gated-norm,onnx-raise-glu,onnx-raise-l2-norm,onnx-raise-kda-gate,onnx-raise-router,"
        "onnx-raise-moe,onnx-raise-attention,onnx-raise-linear)",
-       /*verifyEach=*/true},
-      {"convert", cleaned("onnx-to-kimi"), /*verifyEach=*/true},
+       /*verify=*/true},
+      {"convert", cleaned("onnx-to-kimi"), /*verify=*/true},
   };
   if (options.mla != "none") {
     phases.push_back({"mla", cleaned("kimi-raise-mla")});
   }
   if (options.deriveDecode) {
-    phases.push_back({"state", cleaned("kimi-derive-decode")});
+    phases.push_back({"state", cleaned("kimi-derive-decode"), /*verify=*/true});
     if (options.nextToken) {
       phases.push_back({"token", cleaned("kimi-add-next-token,kimi-sink-slices")});
     }
@@ -43,13 +43,13 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
     phases.push_back({"chunk", cleaned("kimi-chunk-delta-rule{chunk=" + std::to_string(options.deltaChunk) + "}")});
   }
   if (!options.reference) {
-    phases.push_back({"fuse", cleaned("kimi-refine-shapes,kimi-merge-linears,kimi-fuse-linear,kimi-fuse-elementwise")});
+    phases.push_back({"fuse", "kimi-refine-shapes,kimi-merge-linears,kimi-fuse-linear,kimi-fuse-elementwise"});
   }
   if (options.precision != "f32") {
     phases.push_back({"narrow", cleaned("kimi-narrow-precision{type=" + options.precision + "}")});
   }
   if (!options.reference) { // behind the narrowing, which makes conversions of its own
-    phases.push_back({"casts", cleaned("kimi-fold-casts,kimi-fuse-elementwise")});
+    phases.push_back({"casts", "kimi-fold-casts,kimi-fuse-elementwise"});
   }
   if (!options.reference) { // behind the narrowing: whether it pays depends on what sources are held in
     phases.push_back({"share", cleaned("kimi-share-attn-res-bank")});
@@ -57,6 +57,7 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   if (options.reference) {
     phases.push_back({"reference", cleaned("kimi-lower-to-reference")});
   }
+  phases.back().verify = true;
   return phases;
 }
 
@@ -82,6 +83,7 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
   phases.push_back({"outline", cleaned(std::string("kimi-generalize-tensor-ops,kimi-materialize-views,") +
                                        (blocks ? "kimi-schedule-elementwise-gpu," : "") + "kimi-outline-generic" +
                                        (options.cuda ? "{task-work=1}" : ""))});
+  phases.back().verify = true;
   return phases;
 }
 

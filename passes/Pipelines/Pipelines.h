@@ -40,9 +40,9 @@ struct PipelineOptions {
 struct Phase {
   std::string name;
   std::string passes;
-  /// Whether to verify behind each pass, since what it works with comes from a file; else once at the end is enough:
-  /// for large models verifying takes longer than the passes.
-  bool verifyEach = false;
+  /// Whether to verify at its end: where what it works with comes from a file, and before it is handed on. For large
+  /// models verifying takes as long as the passes.
+  bool verify = false;
 };
 
 /// From the imported graph to tensors with state and fusion groups (--emit=kimi).

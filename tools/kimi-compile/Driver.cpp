@@ -94,9 +94,9 @@ public:
     DialectRegistry registry;
     registerKimiDialects(registry);
     context.appendDialectRegistry(registry);
-    // Printing an op numbers all values of its function: for the remarks of a large model, also those nobody reads,
-    // that would take longer than the passes.
-    context.printOpOnDiagnostic(options.verbose);
+    // Printing an op numbers all values of its function: for the thousands of remarks of a large model that would take
+    // minutes, and they name the node.
+    context.printOpOnDiagnostic(false);
     times.setEnabled(options.timing);
     timing = times.getRootScope();
   }
@@ -177,12 +177,12 @@ LogicalResult Compilation::runPhases(ArrayRef<Phase> phases) {
     TimingScope scope = timing.nest("phase " + phase.name);
     PassManager pm(&context);
     pm.enableTiming(scope);
-    pm.enableVerifier(phase.verifyEach);
+    pm.enableVerifier(false);
     if (failed(addPhase(phase, pm, log)) || failed(pm.run(*module))) {
       return failure();
     }
     TimingScope check = scope.nest("verify");
-    if (!phase.verifyEach && failed(verify(*module))) {
+    if (phase.verify && failed(verify(*module))) {
       return failure();
     }
   }
