@@ -139,6 +139,49 @@ func.func @unlike_delta_rules(%q: tensor<1x1x32x16xf32>, %z: tensor<1x1x32xf32>,
 
 // -----
 
+#same = affine_map<(b, h, t) -> (b, h, t)>
+
+// The gates of single tokens, which the kernel computes, are of the group: of the same formula, of the same formula of
+// another tensor, of another formula.
+
+// CHECK-LABEL: func.func @steps
+// CHECK: kimi.dispatch [@delta_rule_h1_d16x16_head_tokens] {{.*}} ins(%arg0, %arg1 :
+// CHECK: kimi.dispatch [@delta_rule_h1_d16x16_head_tokens] {{.*}} ins(%arg0, %arg2 :
+// CHECK: kimi.dispatch [@delta_rule_h1_d16x16_head_tokens_v2] {{.*}} ins(%arg0, %arg1 :
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @steps(%q: tensor<1x1x1x16xf32>, %z: tensor<1x1x1xf32>, %y: tensor<1x1x1xf32>)
+    -> (tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32>) {
+  %e = tensor.empty() : tensor<1x1x1xf32>
+  %f = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%z : tensor<1x1x1xf32>) outs(%e : tensor<1x1x1xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %0 = arith.addf %x, %x : f32
+    linalg.yield %0 : f32
+  } -> tensor<1x1x1xf32>
+  %g = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%y : tensor<1x1x1xf32>) outs(%e : tensor<1x1x1xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %0 = arith.addf %x, %x : f32
+    linalg.yield %0 : f32
+  } -> tensor<1x1x1xf32>
+  %h = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%z : tensor<1x1x1xf32>) outs(%e : tensor<1x1x1xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %0 = arith.negf %x : f32
+    linalg.yield %0 : f32
+  } -> tensor<1x1x1xf32>
+  %a, %sa = kimi.delta_rule %q, %q, %q decay %f : tensor<1x1x1xf32> scale 1.0
+     : tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32> -> tensor<1x1x1x16xf32>, tensor<1x1x16x16xf32>
+  %b, %sb = kimi.delta_rule %q, %q, %q decay %g : tensor<1x1x1xf32> scale 1.0
+     : tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32> -> tensor<1x1x1x16xf32>, tensor<1x1x16x16xf32>
+  %c, %sc = kimi.delta_rule %q, %q, %q decay %h : tensor<1x1x1xf32> scale 1.0
+     : tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32> -> tensor<1x1x1x16xf32>, tensor<1x1x16x16xf32>
+  return %a, %b, %c : tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32>, tensor<1x1x1x16xf32>
+}
+
+// -----
+
 #id = affine_map<(i, j) -> (i, j)>
 
 // Norms: the third lies in a wider row, the fourth has another epsilon, the last two have an op behind them.
