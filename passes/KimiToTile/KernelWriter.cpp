@@ -110,8 +110,8 @@ void HostContext::finish() {
   dead.clear();
   replaced.clear();
   // What only fed the replaced ops: fills, empties, shape arithmetic.
-  SmallVector<Operation *> ops;
-  func.walk([&](Operation *op) { ops.push_back(op); });
+  SmallVector<Operation *> ops; // those of a body behind the op that erases them with itself
+  func.walk<WalkOrder::PreOrder>([&](Operation *op) { ops.push_back(op); });
   for (Operation *op : llvm::reverse(ops)) {
     if (isOpTriviallyDead(op)) {
       op->erase();
