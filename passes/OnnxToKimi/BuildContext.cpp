@@ -93,12 +93,29 @@ struct Access {
 };
 } // namespace
 
+/// Whether `tensor` can be broadcast to `shape`, as far as is known.
+static bool fits(const Tensor &tensor, ArrayRef<SymbolicDim> shape) {
+  if (tensor.shape.size() > shape.size()) {
+    return false;
+  }
+  return llvm::all_of(llvm::zip(tensor.shape, shape.take_back(tensor.shape.size())), [](auto pair) {
+    auto [dim, extent] = pair;
+    return dim.is(1) || dim == extent || !dim.isConstant() || !extent.isConstant();
+  });
+}
+
 /// How `tensor`, broadcast to `shape`, is read by a body over `shape`; adds operands and maps where it can be one.
 static Access accessOf(BuildContext &c, const Tensor &tensor, ArrayRef<SymbolicDim> shape,
                        SmallVectorImpl<Value> &operands, SmallVectorImpl<AffineMap> &maps) {
   Access access;
   if (!tensor.value && (tensor.splat || tensor.scalar)) {
     access.value = inlineScalar(c, tensor);
+    return access;
+  }
+  if (!fits(tensor, shape)) {
+    c.misfits = true;
+    (void)c.fail("an operand cannot be broadcast to the extents it is needed in");
+    access.value = c.constant(storageType(tensor.type), 0);
     return access;
   }
   access.value = c.value(tensor);

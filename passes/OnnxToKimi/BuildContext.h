@@ -84,6 +84,8 @@ public:
   FunctionBuilder &function;
   mlir::OpBuilder &b;
   mlir::Location loc;
+  /// An operand could not be broadcast where it is needed (`reason` says so): what is built has no meaning.
+  bool misfits = false;
 
   Tensor input(unsigned index) { return function.tensor(node.getInputs()[index]); }
   /// What inference says of output `index`.

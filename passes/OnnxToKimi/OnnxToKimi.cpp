@@ -168,7 +168,7 @@ void Conversion::convertNode(NodeOp node) {
   const OpEntry *entry = OpTable::get().lookup(node.getDomain(), node.getOpType(), node.getVersion());
   function->b.setInsertionPoint(node);
   BuildContext context(node, *function);
-  if (mlir::failed(entry->build(context))) {
+  if (mlir::failed(entry->build(context)) || context.misfits) {
     report(node, context.reason.empty() ? "it could not be converted" : context.reason);
     failed = true;
     return;

@@ -92,6 +92,9 @@ static LogicalResult inferScatterElements(InferContext &c) {
   if (failed(c.axis(c.node.getInt("axis", 0), c.in(0).rank()))) {
     return failure();
   }
+  if (c.in(1).rank() != c.in(0).rank() || c.in(2).rank() != c.in(0).rank()) {
+    return c.fail("data, indices and updates must have as many axes");
+  }
   return checkReduction(c);
 }
 
@@ -111,6 +114,9 @@ static LogicalResult inferScatterND(InferContext &c) {
   std::optional<int64_t> depth = indices.empty() ? std::nullopt : indices.back().getConstant();
   if (!depth || *depth < 0 || *depth > c.in(0).rank()) {
     return c.fail("the last extent of indices must be a constant within the rank of data");
+  }
+  if (c.in(2).rank() != static_cast<int64_t>(indices.size()) - 1 + c.in(0).rank() - *depth) {
+    return c.fail("updates must have the axes of indices but the last, and those of data that are not indexed");
   }
   return checkReduction(c);
 }
@@ -276,6 +282,9 @@ static LogicalResult inferReverseSequence(InferContext &c) {
   int64_t batch = c.node.getInt("batch_axis", 1), time = c.node.getInt("time_axis", 0);
   if (c.in(0).rank() < 2 || batch + time != 1 || batch * time != 0) {
     return c.fail("batch_axis and time_axis must be 0 and 1");
+  }
+  if (c.in(1).rank() != 1) {
+    return c.fail("sequence_lens must have one axis");
   }
   c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
   return success();
