@@ -5,9 +5,9 @@
 #
 # N seconds each (60), some at a time (1); targets: import convert module tokenizer arrays. Starts from
 # test/fuzz/corpus/TARGET and what earlier runs found (build/asan/fuzz/corpus/TARGET); import and convert, where there
-# are ten minutes or more, from the models of ONNX's node tests too (KIMI_SHARED, default: ../shared). An input that ends
-# a target is left in build/asan/fuzz/findings/TARGET-*, and the status is 1: fix the reader, then keep the input in the
-# corpus.
+# are ten minutes or more, from the models of ONNX's node tests too (KIMI_SHARED, default: ../shared) and from some that
+# scripts/hostile-nodes.py draws. An input that ends a target is left in build/asan/fuzz/findings/TARGET-*, and the status
+# is 1: fix the reader, then keep the input in the corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=60 jobs=1 targets=()
@@ -27,6 +27,7 @@ cases=${KIMI_SHARED:-../shared}/onnx-node-1.22.0.tar.xz
 if [ "$seconds" -ge 600 ] && [ -f "$cases" ] && [ ! -e "$out/models/node" ]; then
   tar -C "$out/models" -xf "$cases" --wildcards '*/model.onnx'
 fi
+if [ "$seconds" -ge 600 ]; then .venv/bin/python scripts/hostile-nodes.py "$out/models/hostile" --each 5 >&2; fi
 # Allocators of LLVM's headers poison memory that libLLVM, which is not instrumented, then uses.
 export ASAN_OPTIONS=allow_user_poisoning=0:detect_leaks=0
 
