@@ -193,6 +193,9 @@ static LogicalResult inferTensorScatter(InferContext &c) {
   if (failed(axis) || *axis == 0 || (mode != "linear" && mode != "circular")) {
     return c.fail("axis must not be the batch, and mode must be linear or circular");
   }
+  if (c.in(1).rank() != c.in(0).rank() || (c.has(2) && c.in(2).rank() != 1)) {
+    return c.fail("the update must have the axes of the cache, and write_indices one");
+  }
   c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
   return success();
 }
