@@ -35,7 +35,8 @@ fuzz() {
   local target=$1 status=0 more=()
   mkdir -p "$out/corpus/$target"
   if [ "$seconds" -ge 600 ] && { [ "$target" = import ] || [ "$target" = convert ]; }; then more=("$out/models"); fi
-  "build/asan/test/fuzz/kimi-fuzz-$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=4096 -max_len=65536 \
+  "build/asan/test/fuzz/kimi-fuzz-$target" -max_total_time="$seconds" -timeout=30 \
+    -report_slow_units=30 -rss_limit_mb=4096 -max_len=65536 \
     -print_final_stats=1 -artifact_prefix="$out/findings/$target-" "$out/corpus/$target" "test/fuzz/corpus/$target" \
     "${more[@]}" >"$out/$target.log" 2>&1 || status=1
   if [ $status -ne 0 ]; then tail -n 40 "$out/$target.log"; fi
