@@ -16,7 +16,7 @@ using namespace kimi;
 static int64_t rankOf(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
 
 static DeltaRuleInput asItIs(Value operand) {
-  DeltaRuleInput input{operand, {}, std::nullopt, {}};
+  DeltaRuleInput input{operand, {}, std::nullopt, {}, {}};
   if (operand) {
     input.axes.resize(rankOf(operand));
     std::iota(input.axes.begin(), input.axes.end(), 0u);
@@ -43,6 +43,7 @@ static Value behindMoves(DeltaRuleInput &input) {
     } else {
       break;
     }
+    input.makers.push_back(source);
   }
   return value;
 }
@@ -62,6 +63,7 @@ static DeltaRuleInput normalised(HostContext &context, Value operand) {
   }
   input.tensor = norm.getX();
   input.eps = norm.getEps().convertToFloat();
+  input.makers.push_back(norm);
   return input;
 }
 
@@ -98,6 +100,7 @@ static DeltaRuleInput gates(HostContext &context, Value operand) {
   }
   input.tensor = Value();
   input.formula = formula;
+  input.makers.push_back(formula);
   return input;
 }
 
@@ -116,30 +119,10 @@ DeltaRuleInputs DeltaRuleInputs::computed(HostContext &context, DeltaRuleOp op) 
   return inputs;
 }
 
-/// From the op that `input` is read in place of to the one that makes `operand`.
-static void addMakers(Value operand, const DeltaRuleInput &input, SmallVectorImpl<Operation *> &makers) {
-  if (input.isOperand()) {
-    return;
-  }
-  SmallVector<Operation *> chain;
-  linalg::GenericOp formula = input.formula;
-  bool first = false;
-  while (!first) {
-    Operation *source = operand.getDefiningOp();
-    chain.push_back(source);
-    first = isa<L2NormOp>(source) || source == formula.getOperation();
-    operand = source->getOperand(0); // of a move or a conversion
-  }
-  makers.append(chain.rbegin(), chain.rend());
-}
-
-SmallVector<Operation *> DeltaRuleInputs::makers(DeltaRuleOp op) const {
+SmallVector<Operation *> DeltaRuleInputs::makers() const {
   SmallVector<Operation *> ops;
-  addMakers(op.getQ(), q, ops);
-  addMakers(op.getK(), k, ops);
-  addMakers(op.getDecay(), decay, ops);
-  addMakers(op.getBeta(), beta, ops);
-  addMakers(op.getErase(), erase, ops);
-  addMakers(op.getWrite(), write, ops);
+  for (const DeltaRuleInput *input : {&q, &k, &decay, &beta, &erase, &write}) {
+    ops.append(input->makers.rbegin(), input->makers.rend());
+  }
   return ops;
 }

@@ -22,8 +22,8 @@ struct DeltaRuleInput {
   std::optional<float> eps;
   /// The elementwise op that gives the operand's elements, moved.
   mlir::linalg::GenericOp formula;
-
-  bool isOperand() const { return !eps && !formula; }
+  /// The ops that the kernel does the work of, from the one that makes the operand to the norm or the formula.
+  llvm::SmallVector<mlir::Operation *> makers;
 };
 
 /// The operands of a delta rule for a kernel that takes tokens one by one: each element of them is needed once for
@@ -36,8 +36,8 @@ struct DeltaRuleInputs {
   /// and k, formulas for the gates. Operands with other readers, or in memory that no view describes, are as they are.
   static DeltaRuleInputs computed(HostContext &context, DeltaRuleOp op);
 
-  /// The ops whose work the kernel of `op` does with these: operand by operand, from the first to the last.
-  llvm::SmallVector<mlir::Operation *> makers(DeltaRuleOp op) const;
+  /// The ops whose work the kernel does with these: operand by operand, from the first to the last.
+  llvm::SmallVector<mlir::Operation *> makers() const;
 
   DeltaRuleInput q, k, decay, beta, erase, write; ///< tensors of absent gates are null
 };

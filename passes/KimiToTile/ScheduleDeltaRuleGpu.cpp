@@ -40,7 +40,7 @@ struct KimiScheduleDeltaRuleGpu : kimi::impl::KimiScheduleDeltaRuleGpuBase<KimiS
     auto group = [](HostContext &context, DeltaRuleOp op) {
       ScheduleGroup group = DeltaRuleProblem::group(op);
       if (hasFewTokens(context, op).is(1)) {
-        SmallVector<Operation *> makers = DeltaRuleInputs::computed(context, op).makers(op);
+        SmallVector<Operation *> makers = DeltaRuleInputs::computed(context, op).makers();
         group.ops.insert(group.ops.begin(), makers.begin(), makers.end());
       }
       return group;
