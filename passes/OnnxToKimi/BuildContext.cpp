@@ -100,7 +100,7 @@ static bool fits(const Tensor &tensor, ArrayRef<SymbolicDim> shape) {
   }
   return llvm::all_of(llvm::zip(tensor.shape, shape.take_back(tensor.shape.size())), [](auto pair) {
     auto [dim, extent] = pair;
-    return dim.is(1) || dim == extent || !dim.isConstant() || !extent.isConstant();
+    return mayBroadcast(dim, extent);
   });
 }
 

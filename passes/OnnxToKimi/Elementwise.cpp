@@ -138,7 +138,7 @@ LogicalResult kimi::onnx::inferElementwise(InferContext &context, const Elementw
   for (unsigned i = 0; i < context.numInputs(); ++i) {
     ArrayRef<SymbolicDim> own = context.has(i) ? ArrayRef(context.shape(i)) : ArrayRef<SymbolicDim>();
     for (auto [dim, full] : llvm::zip(own, ArrayRef(shape).take_back(own.size()))) {
-      if (dim.isConstant() && full.isConstant() && !dim.is(1) && dim != full) {
+      if (!mayBroadcast(dim, full)) {
         return context.fail("its inputs cannot be broadcast: extents " + Twine(*dim.getConstant()) + " and " +
                             Twine(*full.getConstant()));
       }

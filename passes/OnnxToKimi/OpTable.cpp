@@ -87,6 +87,10 @@ FailureOr<SmallVector<int64_t>> InferContext::constants(unsigned index, StringRe
 // Broadcasting
 //===----------------------------------------------------------------------===//
 
+bool kimi::onnx::mayBroadcast(const SymbolicDim &dim, const SymbolicDim &full) {
+  return dim.is(1) || dim == full || !dim.isConstant() || !full.isConstant();
+}
+
 SymbolicDim kimi::onnx::broadcastDim(const SymbolicDim &a, const SymbolicDim &b) {
   if (a == b || b.is(1)) {
     return a;

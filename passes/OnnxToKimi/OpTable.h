@@ -51,6 +51,8 @@ public:
   mlir::FailureOr<llvm::SmallVector<int64_t>> constants(unsigned index, llvm::StringRef what);
 };
 
+/// Whether an axis of extent `dim` can be broadcast to one of `full`, as far as is known.
+bool mayBroadcast(const SymbolicDim &dim, const SymbolicDim &full);
 /// The extent where `a` and `b` are broadcast against each other.
 SymbolicDim broadcastDim(const SymbolicDim &a, const SymbolicDim &b);
 Shape broadcastShapes(llvm::ArrayRef<SymbolicDim> a, llvm::ArrayRef<SymbolicDim> b);
