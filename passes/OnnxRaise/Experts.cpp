@@ -388,7 +388,7 @@ LogicalResult onnx::matchUnrolled(Raiser &raiser, NodeOp root, Experts &experts)
   llvm::sort(terms, [](const Term &a, const Term &b) { return a.expert < b.expert; });
   SmallVector<Value> w1, w3, w2;
   for (auto [i, term] : llvm::enumerate(terms)) {
-    Value gate, up, hidden;
+    Value gate, up;
     NodeOp down = raiser.node(peelCasts(raiser, term.output), "MatMul");
     Operation *glu = down ? peelCasts(raiser, down.getInput(0)).getDefiningOp() : nullptr;
     if (term.router != last.router || term.expert != static_cast<int64_t>(i) || !gluOperands(glu, gate, up)) {

@@ -118,9 +118,9 @@ private:
     tile::ReduceKind kind;
     tile::LayoutAttr result;
     llvm::SmallVector<int64_t> shape; ///< of the result
-    Values sums;
+    Values sums = {};
     int64_t parts = 1; ///< warps that have a part of an element
-    Coord part;        ///< this warp's
+    Coord part = {};   ///< this warp's
     int64_t elements() const;
   };
   /// The reductions that `ops` starts with and that can be done together: adjacent, independent of each other.

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/TileToNvvm/BlockLowering.h"
 #include <numeric>
+#include <tuple>
 
 using namespace mlir;
 using namespace kimi;
@@ -53,7 +54,8 @@ LogicalResult BlockLowering::lowerLoad(tile::LoadOp op) {
 }
 
 LogicalResult BlockLowering::copyIn(tile::LoadOp op, MemoryBox &source, MemoryBox &tile) {
-  auto [fastest, vector] = direction(source, tile);
+  int64_t fastest, vector;
+  std::tie(fastest, vector) = direction(source, tile);
   bool raw = source.element() == tile.element() && op.getPad().isPosZero() && fastest == tile.contiguousDim();
   pieces(tile.shape(), fastest, vector, [&](tile::LayoutAttr layout, ArrayRef<int64_t> shape, ArrayRef<Coord> origin) {
     unsigned rank = shape.size();
@@ -106,7 +108,8 @@ LogicalResult BlockLowering::lowerStore(tile::StoreOp op) {
   }
   auto &tile = std::get<MemoryBox>(*source);
   access({&tile}, {&*target});
-  auto [fastest, vector] = direction(*target, tile);
+  int64_t fastest, vector;
+  std::tie(fastest, vector) = direction(*target, tile);
   pieces(type.getShape(), fastest, vector,
          [&](tile::LayoutAttr layout, ArrayRef<int64_t> shape, ArrayRef<Coord> origin) {
            unsigned rank = shape.size();

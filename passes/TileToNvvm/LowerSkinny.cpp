@@ -15,6 +15,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "passes/TileToNvvm/BlockLowering.h"
 #include <numeric>
+#include <tuple>
 
 using namespace mlir;
 using namespace kimi;
@@ -67,7 +68,9 @@ LogicalResult BlockLowering::lowerSkinny(tile::MmaOp op, Fragment &acc, TileOper
   access({&a}, {});
   bool transposed = op.getTransposeB();
   tile::LayoutAttr layout = skinnyLayout(op, e.warps());
-  auto [share, shares] = depthShare(e, layout);
+  Coord share;
+  int64_t shares;
+  std::tie(share, shares) = depthShare(e, layout);
   const ThreadPlace &place = e.place(layout, 2);
   Type f32 = builder.getF32Type();
   int64_t depthDim = transposed ? 1 : 0, count = layout.registerCount();

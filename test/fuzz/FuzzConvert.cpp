@@ -8,7 +8,9 @@
 #include "lib/Import/ImportOnnx.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/Passes.h"
+#include "passes/Kimi/Passes.h"
+#include "passes/OnnxRaise/Passes.h"
+#include "passes/OnnxToKimi/Passes.h"
 #include "passes/Pipelines/Pipelines.h"
 #include "test/fuzz/ImportContext.h"
 #include "test/fuzz/MemoryFile.h"
@@ -17,7 +19,9 @@ using namespace mlir;
 using namespace kimi;
 
 extern "C" int LLVMFuzzerInitialize(int * /*argc*/, char *** /*argv*/) {
-  registerKimiPasses();
+  registerOnnxRaisePasses();
+  registerOnnxToKimiPasses();
+  registerKimiGraphPasses();
   registerTransformsPasses();
   return 0;
 }

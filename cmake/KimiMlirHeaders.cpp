@@ -1,0 +1,1 @@
+// Empty: what is compiled here is the headers of KimiMlirHeaders.cmake.
