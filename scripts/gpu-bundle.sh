@@ -139,6 +139,11 @@ add_benchmarks() { # modules without weights, which are drawn where they run
   for graph in prefill decode; do
     "$compiler" "$work/kda/$graph.onnx" -o "$bundle/kda/$graph.kmod" --target="$target" --precision=bf16 --bake
   done
+  mkdir -p "$bundle/moe"
+  "$python" "$root/benchmarks/gpu/bench_moe.py" --graph --out "$work/moe"
+  for graph in "$work"/moe/*.onnx; do
+    "$compiler" "$graph" -o "$bundle/moe/$(basename "$graph" .onnx).kmod" --target="$target" --precision=bf16
+  done
   "$python" "$root/models/gpt2/export.py" --how build --size small --out "$work/gpt2"
   "$compiler" "$work/gpt2/model.onnx" -o "$bundle/gpt2.bf16.kmod" --target="$target" --precision=bf16
   "$python" "$root/models/gpt2/export.py" --how build --size small --logits bf16 --out "$work/gpt2-logits"

@@ -64,6 +64,20 @@ Value kimi::emitE2M1(OpBuilder &b, Location loc, Value byte, Value index) {
   return arith::SelectOp::create(b, loc, isPositive, size, arith::NegFOp::create(b, loc, size));
 }
 
+Value kimi::emitE2M1Half(OpBuilder &b, Location loc, Value byte, bool high) {
+  // Sign, two bits of exponent, one of mantissa: to where f16 has its sign, the low bits of its exponent and the first
+  // bit of its mantissa. Exponent 0 is that of subnormal numbers in both.
+  Value word = arith::ExtUIOp::create(b, loc, b.getI32Type(), byte);
+  auto moved = [&](int64_t mask, int64_t left) -> Value {
+    Value bits = arith::AndIOp::create(b, loc, word, integer(b, loc, high ? mask << 4 : mask));
+    return arith::ShLIOp::create(b, loc, bits, integer(b, loc, high ? left - 4 : left));
+  };
+  Value bits = arith::OrIOp::create(b, loc, moved(7, 9), moved(8, 12));
+  Value half = arith::BitcastOp::create(b, loc, b.getF16Type(), arith::TruncIOp::create(b, loc, b.getI16Type(), bits));
+  Value number = arith::ExtFOp::create(b, loc, b.getF32Type(), half);
+  return arith::MulFOp::create(b, loc, number, arith::ConstantOp::create(b, loc, b.getF32FloatAttr(16384.0f)));
+}
+
 Value kimi::emitE8M0(OpBuilder &b, Location loc, Value byte) {
   Value code = arith::ExtUIOp::create(b, loc, b.getI32Type(), byte);
   auto equals = [&](int64_t value) -> Value {

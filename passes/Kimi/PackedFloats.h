@@ -20,6 +20,10 @@ mlir::Value bytesOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value tensor);
 /// the element of even index. OCP Microscaling Formats 1.0, section 5.3.3.
 mlir::Value emitE2M1(mlir::OpBuilder &b, mlir::Location loc, mlir::Value byte, mlir::Value index);
 
+/// The same for the low or the high half of `byte`: the number's bits become those of an f16 2^14 times smaller, which
+/// is a few operations on integers. For processors that convert f16.
+mlir::Value emitE2M1Half(mlir::OpBuilder &b, mlir::Location loc, mlir::Value byte, bool high);
+
 /// The scale 2^(byte - 127) as f32; NaN for 255. OCP Microscaling Formats 1.0, section 5.4.1.
 mlir::Value emitE8M0(mlir::OpBuilder &b, mlir::Location loc, mlir::Value byte);
 

@@ -147,14 +147,8 @@ Value DeltaRuleGpuKernel::gatesOf(const Source &source, Value token, bool ofKeys
     for (auto [element, value] : llvm::zip_equal(elements, e)) {
       values.map(element, castTo(value, element.getType()));
     }
-    for (Operation &inner : formula.getBody()->without_terminator()) {
-      Operation *copy = b.clone(inner, values);
-      copy->setLoc(loc);
-      if (isNarrow()) {
-        roundedLater(copy);
-      }
-    }
-    return widened(values.lookupOrDefault(formula.getBody()->getTerminator()->getOperand(0)));
+    Block &body = *formula.getBody();
+    return widened(t.inlined(body, body.getTerminator()->getOperand(0), values, isNarrow()));
   });
   return gates;
 }

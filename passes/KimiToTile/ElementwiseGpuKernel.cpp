@@ -255,14 +255,7 @@ private:
       for (auto [operand, value] : llvm::zip_equal(llvm::make_first_range(buffers), elements)) {
         mapping.map(body.getArgument(operand->number), value);
       }
-      for (Operation &inner : body.without_terminator()) {
-        Operation *copy = b.clone(inner, mapping);
-        copy->setLoc(loc);
-        if (fewDigits) {
-          roundedLater(copy);
-        }
-      }
-      return mapping.lookupOrDefault(yielded);
+      return t.inlined(body, yielded, mapping, fewDigits);
     });
     return out;
   }

@@ -301,24 +301,35 @@ std::vector<LinearChoice> kimi::chooseLinearTiles(const GpuArch &arch, const Lin
   return choices;
 }
 
-LinearTile kimi::chooseHeadLinearTile(const GpuArch &arch, const HeadLinearShape &shape, int64_t rows) {
-  constexpr int64_t matrixDepth = 16, leastColumns = 16, mostStages = 4, fewRows = 16;
-  bool narrow = shape.elementSize == 2;
-  // Few rows: what counts is that every multiprocessor asks for a part of the matrices.
-  int64_t columns = rows <= fewRows || !narrow ? 64 : 128;
+/// A tile of `columns` columns, or fewer where there are fewer, of `matrices` products with the same rows.
+static LinearTile chooseProductTile(const GpuArch &arch, const HeadLinearShape &shape, int64_t rows, int64_t columns,
+                                    int64_t matrices) {
+  constexpr int64_t matrixDepth = 16, leastColumns = 16, mostStages = 4;
   while (columns > leastColumns && columns / 2 >= shape.n) {
     columns /= 2;
   }
   // 128 bytes of a row of x, as far as there are so many.
   int64_t depth = std::min<int64_t>(128 / shape.elementSize, llvm::alignTo(shape.k, matrixDepth));
-  LinearTile tile{rows, columns, depth, 1, threadsOf(rows, columns)};
+  LinearTile tile{rows, columns, depth, 1, threadsOf(rows, columns * matrices)};
   int64_t steps = llvm::divideCeil(shape.k, depth);
   int64_t room = std::min(arch.sharedPerBlock, arch.sharedPerSm / 2 - 1024); // for two blocks beside each other
-  while (tile.stages < std::min(mostStages, steps) &&
-         (tile.stages + 1) * tile.sharedBytes(shape.elementSize) / tile.stages <= room) {
+  int64_t stageBytes = (rows + columns * matrices) * depth * shape.elementSize;
+  while (tile.stages < std::min(mostStages, steps) && (tile.stages + 1) * stageBytes <= room) {
     ++tile.stages;
   }
   return tile;
+}
+
+LinearTile kimi::chooseHeadLinearTile(const GpuArch &arch, const HeadLinearShape &shape, int64_t rows) {
+  constexpr int64_t fewRows = 16;
+  // Few rows: what counts is that every multiprocessor asks for a part of the matrices.
+  int64_t columns = rows <= fewRows || shape.elementSize != 2 ? 64 : 128;
+  return chooseProductTile(arch, shape, rows, columns, /*matrices=*/1);
+}
+
+LinearTile kimi::chooseExpertTile(const GpuArch &arch, const HeadLinearShape &shape, int64_t rows, int64_t matrices) {
+  constexpr int64_t columns = 64;
+  return chooseProductTile(arch, shape, rows, columns, matrices);
 }
 
 /// One query of a few heads: a thread holds vectors of its keys and values in registers, so that all of a step are in

@@ -85,6 +85,10 @@ struct HeadLinearShape {
 /// The tile of a product a head with up to `rows` rows of a head in a block (a multiple of a matrix instruction's 16).
 LinearTile chooseHeadLinearTile(const GpuArch &arch, const HeadLinearShape &shape, int64_t rows);
 
+/// The tile of products of rows of one expert with `matrices` of its matrices [N, K] each, for `rows` rows in a block;
+/// its columns are those of one product.
+LinearTile chooseExpertTile(const GpuArch &arch, const HeadLinearShape &shape, int64_t rows, int64_t matrices);
+
 /// Facts about an attention that decide its tiles.
 struct AttentionShape {
   int64_t depth, width;      // channels of q and k, of v

@@ -128,15 +128,6 @@ void kimi::buildEpilogue(TileBuilder &t, FusedLinearOp op, Value acc, ArrayRef<V
     for (auto [argument, value] : llvm::zip(region.getArguments().drop_front(), values.drop_front(own))) {
       mapping.map(argument, value);
     }
-    for (Operation &inner : region.without_terminator()) {
-      if (inner.getNumResults() != 1 || !inner.getResult(0).use_empty()) {
-        Operation *copy = b.clone(inner, mapping);
-        copy->setLoc(t.location());
-        if (rounds) {
-          roundedLater(copy);
-        }
-      }
-    }
-    return castFloat(b, t.location(), mapping.lookupOrDefault(last), b.getF32Type());
+    return castFloat(b, t.location(), t.inlined(region, last, mapping, rounds), b.getF32Type());
   });
 }

@@ -370,6 +370,68 @@ def KimiScheduleAttnRes : Pass<"kimi-schedule-attn-res", "mlir::ModuleOp"> {
                            "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
 }
 
+def KimiScheduleRouterGpu : Pass<"kimi-schedule-router-gpu", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.router for a GPU";
+  let description = [{
+    A warp a token holds the scores of all experts in registers and takes one expert after another: the maximum, the first
+    place that has it, its score; nothing goes through memory in between. Then the weights are normalised and scaled.
+
+    Left to the reference lowering, with a remark: a choice among groups of experts, more than 1,024 experts, element types
+    other than f32, bf16 and f16.
+
+    Before: `%i, %w = kimi.router %logits, %bias sigmoid top 16 : tensor<?x896xf32>, tensor<896xf32> -> tensor<?x16xi64>, tensor<?x16xf32>`
+
+    After: `%i, %w = kimi.dispatch [@router_896_16] grid(%n, %c1, %c1) ins(%logits, %bias : ..) dims(%n, %n) -> tensor<?x16xi64>, tensor<?x16xf32>`
+
+    Numeric effect: reassociates the sum of the weights, and of a softmax.
+  }];
+  let statistics = [Statistic<"numScheduled", "scheduled", "routers that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
+def KimiScheduleMoeGpu : Pass<"kimi-schedule-moe-gpu", "mlir::ModuleOp"> {
+  let summary = "make tile kernels of kimi.moe for a GPU";
+  let description = [{
+    Launches that group the work by expert, so that a matrix is read for all pairs (token, slot) of its expert together:
+
+    1. `moe_count`, `moe_sum`, `moe_place`: tasks of a chunk of tokens and an expert count pairs and give them rows, in tiles
+       of one expert each.
+    2. `moe_.._gather`: the rows of x in that order.
+    3. `moe_.._hidden`: a block multiplies a tile of rows with 64 rows of both w1 and w3 of their expert, in a pipeline over
+       the channels, and stores the activation; `moe_.._output`: the same with w2.
+    4. `moe_.._combine`: the weighted sum of a token's outputs, in the order of its slots.
+
+    Tiles have 16 rows where there are up to 8 pairs an expert, 64 otherwise: guards and scalars choose when the number of
+    tokens is known. Products run on tensor cores where x and the matrices are both bf16 or both f16. Results do not depend
+    on what other tokens there are: a row of a tile is computed by itself, in the same order always.
+
+    Left to the reference lowering, with a remark: packed experts, element types other than f32, bf16 and f16, empty matrices.
+
+    Before: `%y = kimi.moe %x, %i, %w experts(%w1, %w3, %w2 : ..) swiglu : tensor<?x64xbf16>, .. -> tensor<?x64xbf16>`
+
+    After:
+    ```mlir
+    %counts = kimi.dispatch [@moe_count] grid(%tasks, ..) ins(%i : tensor<?x3xi64>) .. -> tensor<?xi32>
+    %before, %totals = kimi.dispatch [@moe_sum] grid(%c8, ..) ins(%counts : tensor<?xi32>) .. -> tensor<?xi32>, tensor<8xi32>
+    %pairs, %experts, %rows = kimi.dispatch [@moe_place] grid(%tasks, ..) ins(%i, %before, %totals : ..) ..
+    %xs = kimi.dispatch [@moe_64x32_bf16_gather] grid(%m, ..) ins(%x, %pairs : ..) .. -> tensor<?x64xbf16>
+    %h = kimi.dispatch [@moe_64x32_bf16_hidden_few, @moe_64x32_bf16_hidden] guards(%few) .. -> tensor<?x32xbf16>
+    %o = kimi.dispatch [@moe_64x32_bf16_output_few, @moe_64x32_bf16_output] guards(%few) .. -> tensor<?x64xbf16>
+    %y = kimi.dispatch [@moe_64x32_bf16_combine] grid(%n, ..) ins(%o, %rows, %w : ..) .. -> tensor<?x64xbf16>
+    ```
+
+    Numeric effect: reassociates sums over channels.
+  }];
+  let options = [Option<"archName", "arch", "std::string", "\"90\"", "compute capability times ten; 90a has the same kernels as 90">,
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "0", "SMs of the device; 0: the usual number">];
+  let statistics = [Statistic<"numScheduled", "scheduled", "mixtures that became kernels">];
+  let dependentDialects = ["kimi::tile::TileDialect", "kimi::KimiDialect", "mlir::memref::MemRefDialect",
+                           "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::tensor::TensorDialect",
+                           "mlir::math::MathDialect", "mlir::linalg::LinalgDialect"];
+}
+
 def KimiScheduleRowNormsGpu : Pass<"kimi-schedule-row-norms-gpu", "mlir::ModuleOp"> {
   let summary = "make block programs of norms and softmax over the last axis for a GPU";
   let description = [{

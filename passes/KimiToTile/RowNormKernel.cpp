@@ -329,14 +329,7 @@ private:
       constant->setLoc(loc);
       mapping.map(value, constant->getResult(0));
     }
-    for (Operation &op : body.without_terminator()) {
-      Operation *copy = b.clone(op, mapping);
-      copy->setLoc(loc);
-      if (fewDigits) {
-        roundedLater(copy);
-      }
-    }
-    return mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
+    return t.inlined(body, body.getTerminator()->getOperand(0), mapping, fewDigits);
   }
 
   Value wide(Value x) { return castFloat(b, loc, x, f32); }

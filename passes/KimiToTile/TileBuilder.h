@@ -9,6 +9,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/KimiToTile/KernelWriter.h"
 
 namespace kimi {
@@ -67,6 +68,20 @@ public:
     b.setInsertionPointToStart(block);
     mlir::Value value = fn(block->getArguments());
     tile::YieldOp::create(b, loc, value);
+  }
+  /// `value`, computed by `body`, from what `mapping` has for the body's arguments and captured values. Where the
+  /// results are rounded to 16 bits (`rounded`), functions have no more digits than that keeps.
+  mlir::Value inlined(mlir::Block &body, mlir::Value value, mlir::IRMapping &mapping, bool rounded) {
+    for (mlir::Operation &op : body.without_terminator()) {
+      if (!mlir::isOpTriviallyDead(&op)) {
+        mlir::Operation *copy = b.clone(op, mapping);
+        copy->setLoc(loc);
+        if (rounded) {
+          roundedLater(copy);
+        }
+      }
+    }
+    return mapping.lookupOrDefault(value);
   }
   /// acc += a . b^T, b being [N, K].
   void multiplyTransposed(mlir::Value acc, mlir::Value a, mlir::Value bTile, bool tf32 = false) {

@@ -69,8 +69,9 @@ std::vector<Phase> kimi::kernelPhases(const PipelineOptions &options) {
     std::string arch = "{arch=" + options.gpuSchedules + "}";
     schedules = "kimi-schedule-linear-gpu" + arch + ",kimi-schedule-head-linear-gpu" + arch +
                 ",kimi-schedule-attention-gpu" + arch + ",kimi-schedule-delta-rule-gpu" + arch +
-                ",kimi-schedule-delta-rule{gpu=true},kimi-schedule-attn-res" + arch + ",kimi-schedule-row-norms-gpu" +
-                arch + ",kimi-schedule-greedy-token,";
+                ",kimi-schedule-delta-rule{gpu=true},kimi-schedule-attn-res" + arch +
+                ",kimi-schedule-router-gpu,kimi-schedule-moe-gpu" + arch + ",kimi-schedule-row-norms-gpu" + arch +
+                ",kimi-schedule-greedy-token,";
   } else if (!options.cuda) {
     schedules = "kimi-schedule-linear{panel=" + std::to_string(options.panel) +
                 "},kimi-schedule-head-linear,kimi-schedule-attention,kimi-schedule-delta-rule,kimi-schedule-attn-res,"

@@ -5,6 +5,7 @@ import onnx
 import pytest
 from conftest import run, tool
 from onnx import TensorProto, helper, numpy_helper
+from test_routing import EXPERTS, GPU, Graph, add_experts, add_router, compute, is_raised, mix, route
 
 MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)  # OCP Microscaling Formats 1.0, table 6
 VALUES = np.concatenate([MAGNITUDES, -MAGNITUDES])
@@ -71,6 +72,34 @@ def test_product(tmp_path, rows):
     run(tool("kimi-run"), tmp_path / "m.kmod", "--weights", tmp_path, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
     expected = x.astype(np.float64) @ dequantize(codes, scales, 1).T.astype(np.float64)
     np.testing.assert_allclose(np.load(tmp_path / "out.npz")["y"], expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", [[], ["--reference"], GPU, [*GPU, "--precision=bf16"], ["--gpu-schedules=80", "--precision=fp16"]],
+                         ids=["kernels", "reference", "gpu", "gpu-bf16", "gpu-fp16"])
+@pytest.mark.parametrize("rows", [1, 23, 211])  # the last: 53 pairs an expert, tiles of many rows
+def test_experts(tmp_path, rows, mode):
+    """Stacks of packed matrices, whose bytes the kernels of a mixture read. 160 channels: groups of 32 that do not fill a step."""
+    rng, width, hidden = np.random.default_rng(rows), 160, 192
+    g, matrices = Graph(), []
+    for name, shape in (("w1", (EXPERTS, hidden, width)), ("w3", (EXPERTS, hidden, width)), ("w2", (EXPERTS, width, hidden))):
+        codes, scales = drawn(shape, 2, 121, 126, rng)
+        g.weights.append(packed(codes, name))
+        g.weights.append(helper.make_tensor(name + "_scale", TensorProto.FLOAT8E8M0, scales.shape, scales.tobytes(), raw=True))
+        g.nodes.append(helper.make_node("DequantizeLinear", [name, name + "_scale"], [name + "_float"], axis=2, block_size=32,
+                                        output_dtype=TensorProto.FLOAT))
+        matrices.append(dequantize(codes, scales, 2))
+    bias = rng.standard_normal(EXPERTS).astype(np.float32)
+    indices, weights = add_router(g, "logits", bias, 1, 1, 1.0)
+    y = add_experts(g, "x", indices, weights, "w1_float", "w3_float", "w2_float")
+    value = lambda name, width: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", width])  # noqa: E731
+    save(tmp_path / "m.onnx", g.nodes, [value("x", width), value("logits", EXPERTS)], [value(y, width)], g.weights, False)
+    assert is_raised(tmp_path / "m.onnx", tmp_path, "moe")
+    x = rng.standard_normal((rows, width)).astype(np.float32)
+    logits = rng.standard_normal((rows, EXPERTS)).astype(np.float32)
+    found = compute(tmp_path / "m.onnx", {"x": x, "logits": logits}, *mode)[y]
+    expected = mix(x, *route(logits, bias, 1, 1, 1.0), *matrices)
+    precise = not any("precision" in flag for flag in mode)
+    assert np.linalg.norm(found - expected) <= (1e-5 if precise else 1e-2) * np.linalg.norm(expected)
 
 
 def test_cuda(tmp_path):

@@ -9,6 +9,7 @@ from conftest import run, tool
 from onnx import TensorProto, helper, numpy_helper
 
 EXPERTS, TOP, WIDTH, HIDDEN = 12, 3, 24, 20
+GPU = ["--gpu-schedules=90a"]  # its kernels, on the CPU
 
 
 class Graph:
@@ -88,7 +89,7 @@ def is_raised(path, folder, op):
     return f"kimi.{op} " in run(tool("kimi-opt"), folder / "onnx.mlir", "--kimi-phase-raise").stdout
 
 
-@pytest.mark.parametrize("mode", [[], ["--reference"]], ids=["kernels", "reference"])
+@pytest.mark.parametrize("mode", [[], ["--reference"], GPU], ids=["kernels", "reference", "gpu"])
 @pytest.mark.parametrize("groups,kept", [(1, 1), (4, 2), (3, 1), (6, 3)])
 @pytest.mark.parametrize("rows", [1, 37])
 def test_router(tmp_path, rows, groups, kept, mode):
@@ -108,12 +109,13 @@ def test_router(tmp_path, rows, groups, kept, mode):
     np.testing.assert_allclose(out[weights], expected[1], rtol=2e-6)
 
 
-def test_router_of_nothing_but_ties(tmp_path):
+@pytest.mark.parametrize("mode", [[], GPU], ids=["kernels", "gpu"])
+def test_router_of_nothing_but_ties(tmp_path, mode):
     g = Graph()
     indices, weights = add_router(g, "logits", np.zeros(EXPERTS, np.float32), 1, 1, 1.0)
     g.save(tmp_path / "m.onnx", [("logits", TensorProto.FLOAT, EXPERTS)],
            [(indices, TensorProto.INT64, TOP), (weights, TensorProto.FLOAT, TOP)])
-    out = compute(tmp_path / "m.onnx", {"logits": np.zeros((2, EXPERTS), np.float32)})
+    out = compute(tmp_path / "m.onnx", {"logits": np.zeros((2, EXPERTS), np.float32)}, *mode)
     np.testing.assert_array_equal(out[indices], [[0, 1, 2], [0, 1, 2]])
     np.testing.assert_allclose(out[weights], np.full((2, 3), 1 / 3), rtol=1e-6)
 
@@ -142,8 +144,9 @@ def mix(x, indices, weights, w1, w3, w2):
     return y
 
 
-@pytest.mark.parametrize("mode", [[], ["--reference"], ["--precision=bf16"]], ids=["kernels", "reference", "bf16"])
-@pytest.mark.parametrize("rows", [1, 5, 41])
+@pytest.mark.parametrize("mode", [[], ["--reference"], ["--precision=bf16"], GPU, [*GPU, "--precision=bf16"], ["--gpu-schedules=80"]],
+                         ids=["kernels", "reference", "bf16", "gpu", "gpu-bf16", "gpu-80"])
+@pytest.mark.parametrize("rows", [0, 1, 5, 41, 307])  # the last: 77 pairs an expert, tiles of many rows
 def test_experts(tmp_path, rows, mode):
     rng = np.random.default_rng(rows)
     draw = lambda *shape: (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)  # noqa: E731
@@ -165,7 +168,8 @@ def test_experts(tmp_path, rows, mode):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_only_the_chosen_experts_are_computed(tmp_path):
+@pytest.mark.parametrize("mode", [[], GPU], ids=["kernels", "gpu"])
+def test_only_the_chosen_experts_are_computed(tmp_path, mode):
     """An expert of NaN that nobody chose does no harm, as it does where all are computed."""
     rng = np.random.default_rng(0)
     w1, w3, w2 = (rng.standard_normal(s).astype(np.float32) for s in
@@ -181,20 +185,24 @@ def test_only_the_chosen_experts_are_computed(tmp_path):
            [(y, TensorProto.FLOAT, WIDTH)])
     inputs = {"x": rng.standard_normal((4, WIDTH)).astype(np.float32),
               "logits": rng.standard_normal((4, EXPERTS)).astype(np.float32)}
-    found = compute(tmp_path / "m.onnx", inputs)[y]
+    found = compute(tmp_path / "m.onnx", inputs, *mode)[y]
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found, mix(inputs["x"], *route(inputs["logits"], bias, 1, 1, 1.0), w1, w3, w2), rtol=1e-4, atol=1e-3)
 
 
-def test_logits_of_nan_choose_experts_that_exist(tmp_path):
+@pytest.mark.parametrize("mode,groups,kept", [([], 4, 2), ([], 1, 1), (GPU, 1, 1)], ids=["groups", "kernels", "gpu"])
+def test_logits_of_nan_choose_experts_that_exist(tmp_path, mode, groups, kept):
     g = Graph()
-    indices, weights = add_router(g, "logits", np.zeros(EXPERTS, np.float32), 4, 2, 1.0)
+    indices, weights = add_router(g, "logits", np.zeros(EXPERTS, np.float32), groups, kept, 1.0)
     g.save(tmp_path / "m.onnx", [("logits", TensorProto.FLOAT, EXPERTS)],
            [(indices, TensorProto.INT64, TOP), (weights, TensorProto.FLOAT, TOP)])
     logits = np.full((3, EXPERTS), np.nan, np.float32)
     logits[1, 3:] = 0.5
-    found = compute(tmp_path / "m.onnx", {"logits": logits})[indices]
+    found = compute(tmp_path / "m.onnx", {"logits": logits}, *mode)[indices]
     assert ((0 <= found) & (found < EXPERTS)).all()
+    assert all(len(set(row)) == TOP for row in found)
+    if groups == 1:  # NaN comes first, the lowest index of it
+        np.testing.assert_array_equal(found, np.broadcast_to([0, 1, 2], found.shape))
 
 
 @pytest.mark.parametrize("groups", [1, 4])
@@ -208,4 +216,5 @@ def test_cuda(tmp_path, groups):
            [(y, TensorProto.FLOAT, WIDTH)])
     run(tool("kimi-compile"), tmp_path / "m.onnx", "-o", tmp_path / "m.kmod", "--target=cuda:sm_90a")
     plan = run(tool("kimi-compile"), tmp_path / "m.onnx", "--emit=plan", "--target=cuda:sm_90a", "-o", "-").stdout
-    assert re.search(r"loops_router<", plan)
+    assert re.search(r"loops_router<" if groups > 1 else r"router_12_3<", plan)
+    assert re.search(r"moe_24x20_hidden_few<", plan) and re.search(r"moe_24x20_output<", plan)
