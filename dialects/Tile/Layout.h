@@ -49,6 +49,10 @@ llvm::SmallVector<int64_t> coordinatesOf(llvm::ArrayRef<LayoutMode> modes, int64
 LayoutAttr makeLayout(mlir::MLIRContext *context, llvm::ArrayRef<LayoutMode> registers,
                       llvm::ArrayRef<LayoutMode> lanes, llvm::ArrayRef<LayoutMode> warps);
 
+/// Where a tile lies that has one element for each `group` neighbours along `axis` of a tile under `layout`: a thread
+/// holds those of its elements' groups.
+LayoutAttr groupedLayout(LayoutAttr layout, int64_t axis, int64_t group);
+
 /// Accumulators of mma.sync.m16n8 (PTX ISA, "Matrix Fragments for mma.m16n8k16"): in each 16x8 block, lane l holds
 /// columns 2 (l mod 4) and the next, in rows l div 4 and 8 further. Each of `rowWarps` x `columnWarps` warps owns a
 /// contiguous block of the M x N tile; rows must be a multiple of 16 rowWarps, columns of 8 columnWarps.

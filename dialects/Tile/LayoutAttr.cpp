@@ -158,6 +158,26 @@ LayoutAttr LayoutAttr::slice(int64_t axis) const {
   return makeLayout(getContext(), sliced(getRegisters(), axis), sliced(getLanes(), axis), sliced(getWarps(), axis));
 }
 
+LayoutAttr kimi::tile::groupedLayout(LayoutAttr layout, int64_t axis, int64_t group) {
+  auto grouped = [&](ArrayRef<LayoutMode> modes) {
+    SmallVector<LayoutMode> result;
+    for (const LayoutMode &mode : modes) {
+      if (mode.stride == 0 || mode.dim != axis) {
+        result.push_back(mode);
+        continue;
+      }
+      int64_t within = std::clamp<int64_t>(group / mode.stride, 1, mode.extent); // neighbours of one group
+      result.push_back({within, 0, 0});
+      if (mode.extent > within) {
+        result.push_back({mode.extent / within, std::max<int64_t>(mode.stride * within / group, 1), axis});
+      }
+    }
+    return result;
+  };
+  return makeLayout(layout.getContext(), grouped(layout.getRegisters()), grouped(layout.getLanes()),
+                    grouped(layout.getWarps()));
+}
+
 bool LayoutAttr::sameElements(LayoutAttr other) const {
   if (getLanes() != other.getLanes() || getWarps() != other.getWarps() || registerCount() != other.registerCount()) {
     return false;

@@ -9,6 +9,7 @@
 
 include "dialects/Tile/TileAsyncOps.td"
 include "dialects/Tile/TileColumnOps.td"
+include "dialects/Tile/TilePackedOps.td"
 include "dialects/Tile/TileBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/OpAsmInterface.td"

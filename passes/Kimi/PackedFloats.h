@@ -8,6 +8,7 @@
 #define KIMI_PASSES_KIMI_PACKEDFLOATS_H
 
 #include "dialects/Kimi/KimiDialect.h"
+#include "lib/Support/PackedNumbers.h"
 #include "mlir/IR/Builders.h"
 
 namespace kimi {
@@ -15,17 +16,6 @@ namespace kimi {
 /// The bytes of a tensor of f4E2M1FN or f8E8M0FNU elements, as `packedBytes` (dialects/Kimi/Shapes.h) types them: of a
 /// weight its bytes in the file, of a constant a constant. Null where `tensor` is neither, or has no whole bytes.
 mlir::Value bytesOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value tensor);
-
-/// The E2M1 number at position `index` of its row, as f32, from the i8 `byte` that holds it: the low half of a byte is
-/// the element of even index. OCP Microscaling Formats 1.0, section 5.3.3.
-mlir::Value emitE2M1(mlir::OpBuilder &b, mlir::Location loc, mlir::Value byte, mlir::Value index);
-
-/// The same for the low or the high half of `byte`: the number's bits become those of an f16 2^14 times smaller, which
-/// is a few operations on integers. For processors that convert f16.
-mlir::Value emitE2M1Half(mlir::OpBuilder &b, mlir::Location loc, mlir::Value byte, bool high);
-
-/// The scale 2^(byte - 127) as f32; NaN for 255. OCP Microscaling Formats 1.0, section 5.4.1.
-mlir::Value emitE8M0(mlir::OpBuilder &b, mlir::Location loc, mlir::Value byte);
 
 /// A matrix, or a stack of them, as the scalar code of a kernel reads it: a float tensor by element, or MXFP4 bytes and
 /// the scales along the last axis.

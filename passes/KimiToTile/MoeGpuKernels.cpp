@@ -25,26 +25,17 @@ public:
     writer.setThreads(kThreads, kBlocksPerSm);
   }
 
-  /// xs[r] = x[token of row r]; for packed experts [rows, 2, channels / 2], see MoeProducts.h.
+  /// xs[r] = x[token of row r].
   FailureOr<Value> gather(const ExpertRows &rows) {
-    Value x = p.packed ? inHalves(p.x) : p.x;
-    if (!import({x, rows.pairOf})) {
+    if (!import({p.x, rows.pairOf})) {
       return failure();
     }
-    Value sorted =
-        p.packed ? result(rows.rows, {2, p.channels / 2}, p.element) : result(rows.rows, {p.channels}, p.element);
+    Value sorted = result(rows.rows, {p.channels}, p.element);
     Value row = blockId(0), first = times(blockId(1), columns);
     Value token = arith::DivUIOp::create(b, loc, read(buffers[1], row), writer.scalar(p.slots));
     Value piece = t.fragment(1, columns, p.element);
-    if (p.packed) {
-      for (int64_t half = 0; half < 2; ++half) {
-        t.load(piece, buffers[0], {token, first, writer.constant(half)}, {0, 1});
-        t.store(piece, sorted, {row, writer.constant(half), first}, {0, 2});
-      }
-    } else {
-      t.load(piece, buffers[0], {token, first}, {0, 1});
-      t.store(piece, sorted, {row, first}, {0, 1});
-    }
+    t.load(piece, buffers[0], {token, first}, {0, 1});
+    t.store(piece, sorted, {row, first}, {0, 1});
     return launch("_gather", rows.rows);
   }
 
@@ -73,15 +64,6 @@ public:
 private:
   static constexpr int64_t kThreads = 128, kMostColumns = 1024, kBlocksPerSm = 8;
 
-  /// [N, D] as [N, D / 2, 2].
-  Value inHalves(Value x) {
-    OpBuilder at(p.op);
-    auto type = cast<RankedTensorType>(x.getType());
-    SmallVector<ReassociationIndices> groups{{0}, {1, 2}};
-    return tensor::ExpandShapeOp::create(at, MoeOp(p.op).getLoc(), type.clone({type.getDimSize(0), p.channels / 2, 2}),
-                                         x, groups);
-  }
-
   FailureOr<Value> launch(StringRef part, const SymbolicDim &rows) {
     KernelWriter::Variant variant{writer.finish(p.stem + part.str()), SymbolicDim(1), rows, SymbolicDim(pieces)};
     return writer.dispatch(variant).getResult(0);
@@ -100,7 +82,7 @@ LogicalResult kimi::scheduleMoe(HostContext &context, const GpuArch &arch, const
   auto scales = [&](ArrayRef<Value> list) { return p.packed ? list : ArrayRef<Value>(); };
   ExpertMatrices inner({op.getW1(), op.getW3()}, scales({op.getS1(), op.getS3()})),
       outer(op.getW2(), scales(op.getS2()));
-  FailureOr<Value> sorted = MoeRowKernel(context, p, p.packed ? p.channels / 2 : p.channels).gather(*rows);
+  FailureOr<Value> sorted = MoeRowKernel(context, p, p.channels).gather(*rows);
   if (failed(sorted)) {
     return failure();
   }

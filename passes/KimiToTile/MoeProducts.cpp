@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/KimiToTile/MoeProducts.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Kimi/PackedFloats.h"
 #include "passes/KimiToTile/MoeKernel.h"
 #include "llvm/Support/MathExtras.h"
@@ -33,19 +32,16 @@ public:
 
   FailureOr<KernelWriter::Variant> build(const Twine &name, const SymbolicDim &guard) {
     SmallVector<Value> inputs{rowsOf, rows.expertOf};
-    if (!addMatrices(inputs) || !import(inputs)) {
+    addMatrices(inputs);
+    if (!import(inputs)) {
       return failure();
     }
-    bool apart = splitsColumns(); // columns of even and of odd number
-    int64_t parts = apart ? 2 : 1, width = product.width / parts;
-    Value out = apart ? result(rows.rows, {2, width}, p.element) : result(rows.rows, {width}, p.element);
-    int64_t columnTiles = llvm::divideCeil(width, columns);
-    Value block = blockId(0), perTile = writer.constant(columnTiles * parts);
-    Value tile = arith::DivUIOp::create(b, loc, block, perTile),
-          inTile = arith::RemUIOp::create(b, loc, block, perTile);
+    Value out = result(rows.rows, {product.width}, p.element);
+    int64_t columnTiles = llvm::divideCeil(product.width, columns);
+    Value block = blockId(0), perTile = writer.constant(columnTiles);
+    Value tile = arith::DivUIOp::create(b, loc, block, perTile);
     row = times(tile, tileRows);
-    part = arith::DivUIOp::create(b, loc, inTile, writer.constant(columnTiles));
-    column = times(arith::RemUIOp::create(b, loc, inTile, writer.constant(columnTiles)), columns);
+    column = times(arith::RemUIOp::create(b, loc, block, perTile), columns);
     Value found = read(buffers[1], tile);
     isUsed = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, found, zero);
     expert = arith::MaxSIOp::create(b, loc, found, zero);
@@ -58,12 +54,8 @@ public:
     if (sums.size() == 2) {
       t.map(sums, sums[0], [&](ValueRange e) { return activation(e[0], e[1]); });
     }
-    if (apart) {
-      t.store(sums[0], out, {row, part, column}, {0, 2});
-    } else {
-      t.store(sums[0], out, {row, column}, {0, 1});
-    }
-    return KernelWriter::Variant{writer.finish((p.stem + name).str()), guard, rows.tiles * (columnTiles * parts)};
+    t.store(sums[0], out, {row, column}, {0, 1});
+    return KernelWriter::Variant{writer.finish((p.stem + name).str()), guard, rows.tiles * columnTiles};
   }
 
   Value dispatch(ArrayRef<KernelWriter::Variant> variants) {
@@ -72,9 +64,8 @@ public:
   }
 
 protected:
-  /// Adds the matrices to the kernel's `inputs`; false, with an error and no kernel, where they cannot be had.
-  virtual bool addMatrices(SmallVectorImpl<Value> &inputs) = 0;
-  virtual bool splitsColumns() const { return false; }
+  /// Adds the matrices to the kernel's `inputs`.
+  virtual void addMatrices(SmallVectorImpl<Value> &inputs) = 0;
   /// Adds the products of the block's rows with its columns to `sums`; nothing where no expert has the tile.
   virtual void multiply(ArrayRef<Value> sums) = 0;
 
@@ -93,7 +84,7 @@ protected:
   Value rowsOf;
   int64_t tileRows, columns = 0; // of a block
   Type operand;                  // what is multiplied
-  Value row, column, part, expert, isUsed;
+  Value row, column, expert, isUsed;
 };
 
 /// Matrices of floats, which pass through shared memory as they are.
@@ -115,9 +106,8 @@ public:
   }
 
 private:
-  bool addMatrices(SmallVectorImpl<Value> &inputs) override {
+  void addMatrices(SmallVectorImpl<Value> &inputs) override {
     inputs.append(product.matrices.begin(), product.matrices.end());
-    return true;
   }
 
   void multiply(ArrayRef<Value> sums) override {
@@ -143,110 +133,75 @@ private:
   LinearTile s{};
 };
 
-/// MXFP4 matrices: bytes go to registers, from there as numbers to shared memory, the low halves of bytes, which are
-/// the elements of even number, and the high ones in tiles of their own. Other blocks of the SM compute while one
-/// loads.
+/// MXFP4 matrices: bytes go to registers, from there as numbers to shared memory. The bytes of a step are loaded while
+/// the one before is computed.
 class PackedProductKernel : public ProductKernel {
 public:
   PackedProductKernel(HostContext &context, const GpuArch &arch, const MoeProblem &problem, const ExpertRows &rows,
                       Value rowsOf, const ExpertMatrices &product, int64_t tileRows)
       : ProductKernel(context, problem, rows, rowsOf, product, tileRows) {
-    // A scale is too large for f16, whose products are taken in fp32 then.
+    // A scale may be too large for f16, whose products are taken in fp32 then.
     operand = p.element.isBF16() ? p.element : Type(b.getF32Type());
-    constexpr int64_t threads = 128;
-    columns = 64;
+    columns = kColumns;
     int64_t matrices = product.matrices.size(), elementSize = operand.getIntOrFloatBitWidth() / 8;
-    int64_t bytes = 2 * kGroups * kGroupBytes * (tileRows + matrices * columns) * elementSize;
-    writer.setThreads(threads, arch.blocksPerSm(threads, bytes, matrices * tileRows * columns / threads));
+    int64_t bytes = kDepth * (kStages * tileRows + matrices * columns) * elementSize;
+    int64_t loaded = 2 * matrices * columns * kDepth / 2 / 4; // words of this step and the next
+    writer.setThreads(kThreads, arch.blocksPerSm(kThreads, bytes, (matrices * tileRows * columns + loaded) / kThreads));
   }
 
 private:
-  static constexpr int64_t kGroups = 4;      // of elements with a scale each, in a step
-  static constexpr int64_t kGroupBytes = 16; // of a group
+  static constexpr int64_t kThreads = 128, kColumns = 64, kDepth = 128, kStages = 3;
+  static constexpr int64_t kGroup = 32; // elements with one scale
 
-  bool splitsColumns() const override { return product.matrices.size() == 2; }
-
-  /// Of a matrix [E, N, K] the bytes as [E, N, groups, 16] and the scales as [E, N, groups], with N as [N / 2, 2] where
-  /// columns are split.
-  bool addMatrices(SmallVectorImpl<Value> &inputs) override {
+  void addMatrices(SmallVectorImpl<Value> &inputs) override {
     OpBuilder at(p.op);
     for (auto [matrix, scale] : llvm::zip_equal(product.matrices, product.scales)) {
-      Value codes = bytesOf(at, MoeOp(p.op).getLoc(), matrix), scales = bytesOf(at, MoeOp(p.op).getLoc(), scale);
-      if (!codes || !scales) {
-        MoeOp(p.op).emitError() << "packed experts that are no weights of the module";
-        writer.abandon();
-        return false;
-      }
-      inputs.push_back(viewed(at, codes, /*byGroups=*/true));
-      inputs.push_back(viewed(at, scales, /*byGroups=*/false));
+      Location where = MoeOp(p.op).getLoc();
+      inputs.append({bytesOf(at, where, matrix), bytesOf(at, where, scale)}); // weights, so they are there
     }
-    return true;
-  }
-
-  Value viewed(OpBuilder &at, Value tensor, bool byGroups) {
-    SmallVector<int64_t> shape{p.experts};
-    SmallVector<ReassociationIndices> groups{{0}};
-    auto extents = [&](ArrayRef<int64_t> list) {
-      groups.emplace_back();
-      for (int64_t extent : list) {
-        groups.back().push_back(shape.size());
-        shape.push_back(extent);
-      }
-    };
-    int64_t last = typeOf(tensor).getDimSize(2);
-    extents(splitsColumns() ? SmallVector<int64_t>{product.width / 2, 2} : SmallVector<int64_t>{product.width});
-    extents(byGroups ? SmallVector<int64_t>{last / kGroupBytes, kGroupBytes} : SmallVector<int64_t>{last});
-    auto type = RankedTensorType::get(shape, typeOf(tensor).getElementType());
-    return type == tensor.getType()
-               ? tensor
-               : tensor::ExpandShapeOp::create(at, MoeOp(p.op).getLoc(), type, tensor, groups).getResult();
   }
 
   void multiply(ArrayRef<Value> sums) override {
     Type byte = b.getI8Type();
-    buildLoop(b, loc, zero, end(product.depth / (2 * kGroupBytes)), writer.constant(kGroups), [&](Value first) {
-      SmallVector<Value> even, odd, codes, factors;
-      for (int64_t g = 0; g < kGroups; ++g) {
-        Value group = add(first, writer.constant(g)), k = times(group, kGroupBytes);
-        even.push_back(t.shared(tileRows, kGroupBytes, operand));
-        odd.push_back(t.shared(tileRows, kGroupBytes, operand));
-        t.load(even.back(), buffers[0], {row, zero, k}, {0, 2});
-        t.load(odd.back(), buffers[0], {row, writer.constant(1), k}, {0, 2});
-        for (size_t i = 0; i < sums.size(); ++i) {
-          codes.push_back(t.fragment(columns, kGroupBytes, byte));
-          factors.push_back(t.fragment(columns, 1, byte));
-          if (splitsColumns()) {
-            t.load(codes.back(), buffers[2 + 2 * i], {expert, column, part, group, zero}, {1, 4});
-            t.load(factors.back(), buffers[3 + 2 * i], {expert, column, part, group}, {1, 3});
-          } else {
-            t.load(codes.back(), buffers[2 + 2 * i], {expert, column, group, zero}, {1, 3});
-            t.load(factors.back(), buffers[3 + 2 * i], {expert, column, group}, {1, 2});
+    struct Bytes {
+      Value codes, scales, nextCodes, nextScales, numbers;
+    };
+    SmallVector<Bytes> list(sums.size());
+    auto load = [&](Value first) { // the bytes from there on: a whole number of vectors from the start of a row
+      Value group = arith::DivUIOp::create(b, loc, first, writer.constant(kGroup / 2));
+      for (auto [i, bytes] : llvm::enumerate(list)) {
+        t.load(bytes.nextCodes, buffers[2 + 2 * i], {expert, column, first}, {1, 2});
+        t.load(bytes.nextScales, buffers[3 + 2 * i], {expert, column, group}, {1, 2});
+      }
+    };
+    for (Bytes &bytes : list) {
+      for (Value *codes : {&bytes.codes, &bytes.nextCodes}) {
+        *codes = t.fragment(columns, kDepth / 2, byte);
+      }
+      for (Value *scales : {&bytes.scales, &bytes.nextScales}) {
+        *scales = t.fragment(columns, kDepth / kGroup, byte);
+      }
+      bytes.numbers = t.shared(columns, kDepth, operand);
+    }
+    Value rowTile = t.shared(tileRows, kDepth, operand), step = writer.constant(kDepth / 2);
+    load(zero);
+    t.pipeline(
+        zero, end(product.depth / 2), step, {rowTile}, kStages,
+        [&](Value first) { t.load(rowTile, buffers[0], {row, times(first, 2)}, {0, 1}); },
+        [&](Value first) {
+          auto same = [](ValueRange e) { return e[0]; };
+          for (Bytes &bytes : list) {
+            t.map({bytes.nextCodes}, bytes.codes, same);
+            t.map({bytes.nextScales}, bytes.scales, same);
           }
-        }
-      }
-      SmallVector<Value> low, high;
-      for (auto [code, factor] : llvm::zip_equal(codes, factors)) {
-        Value scale = t.fragment(columns, 1);
-        t.map({factor}, scale, [&](ValueRange e) { return emitE8M0(b, loc, e[0]); });
-        low.push_back(numbers(code, scale, /*high=*/false));
-        high.push_back(numbers(code, scale, /*high=*/true));
-      }
-      for (int64_t g = 0; g < kGroups; ++g) {
-        for (auto [i, sum] : llvm::enumerate(sums)) {
-          t.multiplyTransposed(sum, even[g], low[g * sums.size() + i]);
-          t.multiplyTransposed(sum, odd[g], high[g * sums.size() + i]);
-        }
-      }
-    });
-  }
-
-  Value numbers(Value codes, Value scale, bool high) {
-    Value tile = t.shared(columns, kGroupBytes, operand);
-    t.map({codes, scale}, tile, [&](ValueRange e) {
-      Value number = arith::MulFOp::create(b, loc, emitE2M1Half(b, loc, e[0], high), e[1]);
-      return castFloat(b, loc, number, operand);
-    });
-    return tile;
+          load(add(first, step)); // zeros behind the last
+          for (Bytes &bytes : list) {
+            t.dequantize(bytes.codes, bytes.scales, bytes.numbers);
+          }
+          for (auto [sum, bytes] : llvm::zip_equal(sums, list)) {
+            t.multiplyTransposed(sum, rowTile, bytes.numbers);
+          }
+        });
   }
 };
 } // namespace

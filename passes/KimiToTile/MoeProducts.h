@@ -20,11 +20,8 @@ struct ExpertMatrices {
   ExpertMatrices(llvm::ArrayRef<mlir::Value> matrices, llvm::ArrayRef<mlir::Value> scales);
 };
 
-/// The launch of `product` for the rows of `rows`, which are in `rowsOf`: [rows, N] of x's element type, with two
+/// The launch of `product` for the rows of `rows`, which are in `rowsOf` [rows, K]: [rows, N] of x's type, of two
 /// matrices the activation of both products. Failure, with an error, where an operand cannot be had.
-///
-/// With packed matrices `rowsOf` is [rows, 2, K / 2]: the elements of even number, then those of odd number, since a
-/// byte holds two neighbours that are multiplied apart; so is the result of two matrices, [rows, 2, N / 2].
 mlir::FailureOr<mlir::Value> buildExpertProduct(HostContext &context, const GpuArch &arch, const MoeProblem &problem,
                                                 const ExpertRows &rows, mlir::Value rowsOf,
                                                 const ExpertMatrices &product, llvm::StringRef part);

@@ -108,6 +108,10 @@ public:
   void pickRows(mlir::Value input, mlir::Value out, int64_t block, int64_t row) {
     tile::PickRowsOp::create(b, loc, input, out, block, row);
   }
+  /// out = the numbers of MXFP4 bytes.
+  void dequantize(mlir::Value codes, mlir::Value scales, mlir::Value out) {
+    tile::DequantizeOp::create(b, loc, codes, scales, out);
+  }
   /// x <- (I + L)^-1 x, L below the diagonal of a.
   void solve(mlir::Value a, mlir::Value x) { tile::SolveOp::create(b, loc, a, x); }
 

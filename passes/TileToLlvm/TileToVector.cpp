@@ -75,7 +75,7 @@ struct TileToVector : kimi::impl::TileToVectorBase<TileToVector> {
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {
       if (isa<tile::AllocOp, tile::LoadOp, tile::StoreOp, tile::FillOp, tile::MapOp, tile::ReduceOp, tile::ScanOp,
-              tile::PickRowsOp, tile::SolveOp, tile::MmaOp>(op)) {
+              tile::PickRowsOp, tile::SolveOp, tile::DequantizeOp, tile::MmaOp>(op)) {
         ops.push_back(op);
       }
     });
@@ -96,6 +96,7 @@ struct TileToVector : kimi::impl::TileToVectorBase<TileToVector> {
           .Case([&](tile::ScanOp scan) { lowerScan(e, scan); })
           .Case([&](tile::PickRowsOp pick) { lowerPickRows(e, pick); })
           .Case([&](tile::SolveOp solve) { lowerSolve(e, solve); })
+          .Case([&](tile::DequantizeOp dequantize) { lowerDequantize(e, dequantize); })
           .Case([&](tile::MmaOp mma) { lowerMma(e, mma, [&](int64_t count) { return pack(mma.getLoc(), count); }); });
       op->erase();
     }

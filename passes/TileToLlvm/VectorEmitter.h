@@ -89,6 +89,7 @@ void lowerReduce(VectorEmitter &e, tile::ReduceOp op);
 void lowerScan(VectorEmitter &e, tile::ScanOp op);
 void lowerPickRows(VectorEmitter &e, tile::PickRowsOp op);
 void lowerSolve(VectorEmitter &e, tile::SolveOp op);
+void lowerDequantize(VectorEmitter &e, tile::DequantizeOp op);
 /// `pack` is called for a buffer of so many f32, 64-byte aligned, that lives as long as the kernel.
 void lowerMma(VectorEmitter &e, tile::MmaOp op, llvm::function_ref<mlir::Value(int64_t)> pack);
 /// A loop over the loads and the computation, which are lowered on their own; erases `op`.

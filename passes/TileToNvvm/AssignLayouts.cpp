@@ -153,6 +153,11 @@ private:
       kernel.walk([&](Operation *op) {
         if (auto map = dyn_cast<tile::MapOp>(op)) {
           propagateMap(map);
+        } else if (auto dequantize = dyn_cast<tile::DequantizeOp>(op)) {
+          tile::AllocOp codes = fragmentOf(dequantize.getCodes());
+          if (codes && codes.getLayoutAttr()) { // 16 bytes a scale
+            give(fragmentOf(dequantize.getScales()), tile::groupedLayout(codes.getLayoutAttr(), 1, 16));
+          }
         } else if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
           tile::AllocOp in = fragmentOf(reduce.getInput()), out = fragmentOf(reduce.getOut());
           if (in && in.getLayoutAttr()) {

@@ -100,6 +100,7 @@ LogicalResult BlockLowering::lowerOp(Operation *op) {
       .Case([&](tile::ScanOp scan) { return lowerScan(scan); })
       .Case([&](tile::PickRowsOp pick) { return lowerPickRows(pick); })
       .Case([&](tile::SolveOp solve) { return lowerSolve(solve); })
+      .Case([&](tile::DequantizeOp dequantize) { return lowerDequantize(dequantize); })
       .Case([&](tile::MmaOp mma) { return lowerMma(mma); })
       .Default([&](Operation *other) -> LogicalResult {
         if (hopper::AsyncLowering::handles(other)) {

@@ -141,6 +141,7 @@ private:
   mlir::LogicalResult lowerScan(tile::ScanOp op);
   mlir::LogicalResult lowerPickRows(tile::PickRowsOp op);
   mlir::LogicalResult lowerSolve(tile::SolveOp op);
+  mlir::LogicalResult lowerDequantize(tile::DequantizeOp op);
   mlir::LogicalResult lowerPipeline(tile::PipelineOp op);
   /// A load of a pipeline: by cp.async where that can do it.
   mlir::LogicalResult lowerAsyncLoad(tile::LoadOp op);

@@ -45,18 +45,20 @@
 // CHECK-SAME: memref<96x20xf32
 // CHECK: math.tanh
 
-// The bytes of packed experts, as groups of 16 with a scale each, go to registers; even and odd elements are multiplied
-// apart, and so the columns of what comes between are stored.
-// CHECK: tile.kernel @moe_64x32_mxfp4_bf16_gather(
-// CHECK-SAME: memref<?x32x2xbf16
+// The bytes of packed experts go to registers, those of a step while the one before is computed, and from there as numbers
+// to shared memory. A step is past the end here: 128 channels of 64.
 // CHECK: tile.kernel @moe_64x32_mxfp4_bf16_hidden_few(
-// CHECK-SAME: memref<8x16x2x2x16xi8
-// CHECK-SAME: memref<8x16x2x2xi8
-// CHECK: tile.load {{.*}} dims [1, 4]
-// CHECK: arith.bitcast %{{.*}} : i16 to f16
-// CHECK: tile.mma
+// CHECK-SAME: memref<8x32x32xi8
+// CHECK-SAME: memref<8x32x2xi8
+// CHECK: tile.load %[[NEXT:.*]] from %{{.*}}, %c0] dims [1, 2] : memref<8x32x32xi8
+// CHECK: tile.pipeline
+// CHECK: compute
+// CHECK: tile.map ins(%[[NEXT]]
+// CHECK: tile.load %[[NEXT]] from
+// CHECK-COUNT-2: tile.dequantize
+// CHECK-COUNT-2: tile.mma
 // CHECK: tile.kernel @moe_64x32_mxfp4_bf16_output_few(
-// CHECK-SAME: memref<8x64x1x16xi8
+// CHECK-SAME: memref<8x64x16xi8
 
 // CHECK-LABEL: func @some
 // CHECK: %[[COUNTS:.*]] = kimi.dispatch [@moe_count] grid({{.*}}) ins(%arg1 : tensor<?x3xi64>)
