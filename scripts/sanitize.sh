@@ -17,7 +17,7 @@ if [ ${#suites[@]} -eq 0 ]; then suites=(lit unit e2e); fi
 
 # Allocators of LLVM's headers poison memory that libLLVM, which is not instrumented, then uses.
 export ASAN_OPTIONS=allow_user_poisoning=0 UBSAN_OPTIONS=print_stacktrace=1
-export TSAN_OPTIONS=halt_on_error=1
+export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/test/tsan.supp"
 tests=(--build "build/$kind")
 if [ "$kind" = tsan ]; then
   # The threads of the compiler are those of libMLIR and libLLVM, which are not instrumented: kimi-compile is the
