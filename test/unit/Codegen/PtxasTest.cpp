@@ -73,10 +73,11 @@ TEST(MergePtx, RefusesOtherTargetsAndNoHeader) {
 }
 
 TEST(CountPtx, ByKernel) {
-  InstructionCounts counts = countPtx(kHeader + ".visible .entry a(\n)\n{\n\tld.global.nc.b32 %r1, [%rd1];\n"
-                                                "\t@%p1 st.global.b32 [%rd1], %r1;\n}\n"
-                                                ".visible .entry b(\n)\n{\n\tcp.async.bulk.tensor.2d [%r1];\n"
-                                                "\tcp.async.bulk.commit_group;\n\tcp.async.cg.shared [%r1];\n}\n");
+  std::string ptx = kHeader + ".visible .entry a(\n)\n{\n\tld.global.nc.b32 %r1, [%rd1];\n"
+                              "\t@%p1 st.global.b32 [%rd1], %r1;\n}\n"
+                              ".visible .entry b(\n)\n{\n\tcp.async.bulk.tensor.2d [%r1];\n"
+                              "\tcp.async.bulk.commit_group;\n\tcp.async.cg.shared [%r1];\n}\n";
+  InstructionCounts counts = countPtx(ptx); // its names are views of the text
   ASSERT_EQ(counts.size(), 2u);
   EXPECT_EQ(counts["a"].size(), 2u);
   EXPECT_EQ(counts["a"]["ld_global_nc"], 1);
