@@ -42,8 +42,11 @@ std::string kimi::whyNotMoe(MoeOp op) {
   SmallVector<Value> floats{op.getX(), op.getWeights(), op.getResult()}, matrices{op.getW1(), op.getW3(), op.getW2()};
   if (!op.getS1()) {
     floats.append(matrices);
-  } else if (!llvm::all_of(matrices, [](Value matrix) { return matrix.getDefiningOp<WeightRefOp>(); })) {
-    return "its packed experts are no weights of the module";
+  } else {
+    matrices.append({op.getS1(), op.getS3(), op.getS2()});
+    if (!llvm::all_of(matrices, [](Value stored) { return stored.getDefiningOp<WeightRefOp>(); })) {
+      return "its packed experts are no weights of the module";
+    }
   }
   for (Value value : floats) {
     Type element = typeOf(value).getElementType();

@@ -125,3 +125,15 @@ func.func @argument(%x: tensor<3x64xbf16>, %i: tensor<3x2xi32>, %w: tensor<3x2xf
      : tensor<3x64xbf16>, tensor<3x2xi32>, tensor<3x2xf32> -> tensor<3x64xbf16>
   return %y : tensor<3x64xbf16>
 }
+
+// CHECK-LABEL: func @scales
+// CHECK: kimi.moe
+func.func @scales(%x: tensor<3x64xbf16>, %i: tensor<3x2xi32>, %w: tensor<3x2xf32>, %s1: tensor<8x32x2xf8E8M0FNU>, %s2: tensor<8x64x1xf8E8M0FNU>) -> tensor<3x64xbf16> {
+  %w1 = kimi.weight_ref @w1 : tensor<8x32x64xf4E2M1FN>
+  %w2 = kimi.weight_ref @w2 : tensor<8x64x32xf4E2M1FN>
+  // expected-remark @below {{is computed by the reference lowering: its packed experts are no weights of the module}}
+  %y = kimi.moe %x, %i, %w experts(%w1, %w1, %w2 : tensor<8x32x64xf4E2M1FN>, tensor<8x32x64xf4E2M1FN>, tensor<8x64x32xf4E2M1FN>)
+       scales(%s1, %s1, %s2 : tensor<8x32x2xf8E8M0FNU>, tensor<8x32x2xf8E8M0FNU>, tensor<8x64x1xf8E8M0FNU>) swiglu
+     : tensor<3x64xbf16>, tensor<3x2xi32>, tensor<3x2xf32> -> tensor<3x64xbf16>
+  return %y : tensor<3x64xbf16>
+}
