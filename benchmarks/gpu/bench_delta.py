@@ -17,13 +17,12 @@ import argparse
 import json
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import measure  # noqa: E402
 import models  # noqa: E402
 
 HEADS, DEPTH, BOUND, EPS = 96, 128, -5.0, 1e-6
@@ -84,17 +83,6 @@ def draw(sequences, tokens):
     arrays["beta"] = models.to_bf16(rng.standard_normal((sequences, tokens, HEADS), dtype=np.float32))
     arrays["s"] = 0.1 * rng.standard_normal((sequences, HEADS, DEPTH, DEPTH), dtype=np.float32)
     return arrays
-
-
-def ours(args, module, arrays):
-    """(outputs, report): microseconds of a step as its launches, and as a whole."""
-    with tempfile.TemporaryDirectory() as scratch:
-        scratch = pathlib.Path(scratch)
-        np.savez(scratch / "in.npz", **arrays)
-        command = [args.run, str(args.models / module), "--device", "cuda", "--input", str(scratch / "in.npz")]
-        subprocess.run([*command, "--output", str(scratch / "out.npz")], check=True)
-        subprocess.run([*command, "--benchmark", "--runs", "30", "--json", str(scratch / "report.json")], check=True, stdout=subprocess.DEVNULL)
-        return dict(np.load(scratch / "out.npz")), json.load(open(scratch / "report.json"))
 
 
 def theirs(arrays):
@@ -161,7 +149,7 @@ def main():
     rows = []
     for name, sequences, tokens in CASES:
         arrays = draw(sequences, tokens)
-        outputs, report = ours(args, "decode.kmod" if tokens == 1 else "prefill.kmod", arrays)
+        outputs, report = measure.ours(args.run, args.models / ("decode.kmod" if tokens == 1 else "prefill.kmod"), arrays)
         mine = report["main"]["median_s"] * 1e6
         launches = [{"kernel": launch["kernel"], "us": launch["median_us"]} for launch in report["launches"]]
         floor = (sum(a.nbytes for a in arrays.values()) + arrays["v"].nbytes + arrays["s"].nbytes) / bandwidth * 1e6

@@ -18,7 +18,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import torch
@@ -27,6 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import elementwise  # noqa: E402
+import measure  # noqa: E402
 import models  # noqa: E402
 import peer  # noqa: E402
 
@@ -38,15 +38,9 @@ def ours(args, case):
     folder = args.models / case.name
     if isinstance(case, models.Gemm) and not (folder / models.DATA).exists():
         models.write_weights(folder, case)
-    with tempfile.TemporaryDirectory() as scratch:
-        scratch = pathlib.Path(scratch)
-        arrays = models.inputs(case)
-        np.savez(scratch / "in.npz", **arrays)
-        command = [args.run, str(folder / "model.kmod"), "--weights", str(folder), "--device", "cuda", "--input", str(scratch / "in.npz")]
-        subprocess.run([*command, "--output", str(scratch / "out.npz")], check=True)
-        subprocess.run([*command, "--benchmark", "--runs", "30", "--json", str(scratch / "report.json")], check=True, stdout=subprocess.DEVNULL)
-        results, report = np.load(scratch / "out.npz"), json.load(open(scratch / "report.json"))
-        error = relative_error(case, folder, arrays, results)
+    arrays = models.inputs(case)
+    results, report = measure.ours(args.run, folder / "model.kmod", arrays, folder)
+    error = relative_error(case, folder, arrays, results)
     if isinstance(case, models.Gemm):
         return report["main"]["median_s"] * 1e6 / case.copies, error
     if isinstance(case, elementwise.Elementwise):

@@ -15,13 +15,12 @@ whichever is more.
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import measure  # noqa: E402
 import models  # noqa: E402
 
 # name: experts, chosen, channels, inner channels, packed
@@ -138,17 +137,6 @@ class Weights:
         return [codes[..., 0::2] | codes[..., 1::2] << 4, scales], values.bfloat16()
 
 
-def ours(args, name, arrays):
-    """(y, report)."""
-    with tempfile.TemporaryDirectory() as scratch:
-        scratch = pathlib.Path(scratch)
-        np.savez(scratch / "in.npz", **arrays)
-        command = [args.run, str(args.models / f"{name}.kmod"), "--weights", str(args.models), "--device", "cuda", "--input", str(scratch / "in.npz")]
-        subprocess.run([*command, "--output", str(scratch / "out.npz")], check=True)
-        subprocess.run([*command, "--benchmark", "--runs", "20", "--json", str(scratch / "report.json")], check=True, stdout=subprocess.DEVNULL)
-        return np.load(scratch / "out.npz")["y"], json.load(open(scratch / "report.json"))
-
-
 def theirs(name, weights, arrays):
     """(y, milliseconds, experts that are chosen)."""
     import peer
@@ -201,7 +189,8 @@ def main():
         for tokens in TOKENS:
             arrays = {"x": models.to_bf16(rng.standard_normal((tokens, width), dtype=np.float32)),
                       "logits": rng.standard_normal((tokens, experts), dtype=np.float32)}
-            y, report = ours(args, name, arrays)
+            outputs, report = measure.ours(args.run, args.models / f"{name}.kmod", arrays, args.models, runs=20)
+            y = outputs["y"]
             want, time, chosen = theirs(name, weights, arrays)
             mine, time = report["main"]["median_s"] * 1e6, time * 1e3
             read = chosen * 3 * width * inner * (0.5 + 1 / BLOCK if packed else 2) + 4 * tokens * width
