@@ -284,6 +284,15 @@ void SymbolicShapes::inferNode(NodeOp node) {
     giveUp(context.reason.empty() ? "its shape cannot be inferred" : context.reason);
     return;
   }
+  for (auto [index, info] : llvm::enumerate(context.outs)) {
+    for (auto [axis, dim] : llvm::enumerate(info.shape.value_or(Shape{}))) {
+      if (dim.getConstant().value_or(0) < 0) {
+        giveUp("its output " + Twine(index) + " would have an extent of " + Twine(*dim.getConstant()) + " in axis " +
+               Twine(axis));
+        return;
+      }
+    }
+  }
   for (auto [result, info] : llvm::zip(node->getResults(), context.outs)) {
     if (!info.isRanked()) {
       // An output this compiler does not give (a training-only one): its declared type must do.
