@@ -21,7 +21,7 @@ ExpertMatrix onnx::rightSide(const Raiser &raiser, Value value) {
     return matrix;
   }
   int64_t rank = raiser.rank(value);
-  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(rank));
+  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(std::max<int64_t>(rank, 0)));
   if (rank >= 2) {
     std::swap(swap[rank - 1], swap[rank - 2]);
   }
@@ -37,7 +37,7 @@ Value onnx::oriented(Raiser &raiser, Location loc, const ExpertMatrix &matrix) {
     return matrix.weight;
   }
   int64_t rank = raiser.rank(matrix.weight);
-  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(rank));
+  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(std::max<int64_t>(rank, 0)));
   std::swap(swap[rank - 1], swap[rank - 2]);
   return raiser.transpose(loc, matrix.weight, swap);
 }

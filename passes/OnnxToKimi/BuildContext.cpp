@@ -320,6 +320,25 @@ static SmallVector<Group> groupAxes(ArrayRef<SymbolicDim> from, ArrayRef<Symboli
   return groups;
 }
 
+/// Elements of these axes, where all their extents are constants.
+static std::optional<int64_t> constantCount(ArrayRef<SymbolicDim> shape, ArrayRef<int64_t> axes) {
+  SymbolicDim count(1);
+  for (int64_t axis : axes) {
+    if (!shape[axis].isConstant()) {
+      return std::nullopt;
+    }
+    count = count * shape[axis];
+  }
+  return count.getConstant();
+}
+
+bool kimi::onnx::mayReshape(ArrayRef<SymbolicDim> from, ArrayRef<SymbolicDim> to) {
+  return llvm::all_of(groupAxes(from, to), [&](const Group &group) {
+    std::optional<int64_t> before = constantCount(from, group.from), after = constantCount(to, group.to);
+    return !before || !after || *before == *after;
+  });
+}
+
 static Value castTo(BuildContext &c, Value value, ArrayRef<int64_t> extents) {
   auto type = cast<RankedTensorType>(value.getType());
   return type.getShape() == extents ? value

@@ -53,6 +53,9 @@ public:
 
 /// Whether an axis of extent `dim` can be broadcast to one of `full`, as far as is known.
 bool mayBroadcast(const SymbolicDim &dim, const SymbolicDim &full);
+/// Whether a tensor of extents `from` can have extents `to` instead, as far as is known: not where it takes a known number of
+/// elements for another.
+bool mayReshape(llvm::ArrayRef<SymbolicDim> from, llvm::ArrayRef<SymbolicDim> to);
 /// The extent where `a` and `b` are broadcast against each other.
 SymbolicDim broadcastDim(const SymbolicDim &a, const SymbolicDim &b);
 Shape broadcastShapes(llvm::ArrayRef<SymbolicDim> a, llvm::ArrayRef<SymbolicDim> b);

@@ -51,9 +51,10 @@ static LogicalResult inferReshape(InferContext &c) {
   for (SymbolicDim &dim : shape) {
     dim = SymbolicDim::select(SymbolicDim::lt(dim, 0), rest, dim);
   }
-  std::optional<int64_t> before = elementCount(from).getConstant(), after = elementCount(shape).getConstant();
-  if (before && after && *before != *after) {
-    return c.fail("it reshapes " + Twine(*before) + " elements into " + Twine(*after));
+  SymbolicDim before = elementCount(from), after = elementCount(shape);
+  bool differ = before.isConstant() && after.isConstant() && before != after;
+  if (differ || !mayReshape(from, shape)) {
+    return c.fail("it reshapes " + before.str() + " elements into " + after.str());
   }
   return giveReshaped(c, std::move(shape));
 }

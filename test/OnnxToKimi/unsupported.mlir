@@ -8,9 +8,10 @@
 // CHECK: error: {{.*}}node 'fifth': ai.onnx.Sqrt-13 is not supported: element type i32 is not supported
 // CHECK: error: {{.*}}node 'sixth': ai.onnx.Add-14 is not supported: elements of type f8E4M3FN are converted and moved, not computed with
 // CHECK: error: {{.*}}node 'seventh': ai.onnx.ConstantOfShape-21 is not supported: its output 0 would have an extent of -1 in axis 1
+// CHECK: error: {{.*}}node 'eighth': ai.onnx.Reshape-21 is not supported: it reshapes 32*n elements into 64*n
 // CHECK-NOT: error
-func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>, %n: tensor<4xf8E4M3FN>)
-    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xf8E4M3FN>, tensor<?x?xf32>) {
+func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>, %n: tensor<4xf8E4M3FN>, %d: tensor<?x32xf32> {onnx.dims = ["n", 32]})
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xf8E4M3FN>, tensor<?x?xf32>, tensor<?x64xf32>) {
   %0 = onnx.node "StringSplit"(%x) {version = 20 : i64} : (tensor<4xf32>) -> none loc("first")
   %1 = onnx.node "Relu"(%0) {version = 14 : i64} : (none) -> tensor<4xf32> loc("follows")
   %2 = onnx.node "Add"(%x, %x) {domain = "my.domain", version = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("second")
@@ -20,8 +21,10 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>, %n: tensor<4xf8E4M3FN>)
   %7 = onnx.node "Add"(%n, %n) {version = 14 : i64} : (tensor<4xf8E4M3FN>, tensor<4xf8E4M3FN>) -> tensor<4xf8E4M3FN> loc("sixth")
   %shape = onnx.constant dense<[0, -1]> : tensor<2xi64>
   %8 = onnx.node "ConstantOfShape"(%shape) {version = 21 : i64} : (tensor<2xi64>) -> tensor<?x?xf32> loc("seventh")
+  %wide = onnx.constant dense<[0, 64]> : tensor<2xi64>
+  %9 = onnx.node "Reshape"(%d, %wide) {version = 21 : i64} : (tensor<?x32xf32>, tensor<2xi64>) -> tensor<?x64xf32> loc("eighth")
   // Dead nodes are nobody's concern.
   %6 = onnx.node "Unheard"(%x) {version = 20 : i64} : (tensor<4xf32>) -> none loc("dead")
-  return %1, %2, %3, %4, %5, %7, %8
-       : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xf8E4M3FN>, tensor<?x?xf32>
+  return %1, %2, %3, %4, %5, %7, %8, %9
+       : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xf8E4M3FN>, tensor<?x?xf32>, tensor<?x64xf32>
 }
