@@ -89,3 +89,11 @@ LogicalResult DispatchOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTyp
   reifyFromDims(b, getResults(), getResultDims(), dims);
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// kimi.require
+//===----------------------------------------------------------------------===//
+
+LogicalResult RequireOp::verify() {
+  return getMessage().empty() ? emitOpError("[RQ1] has no message; say which extents must be equal") : success();
+}

@@ -102,4 +102,26 @@ def Kimi_StateViewOp : Kimi_Op<"state_view", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Kimi_RequireKind : I32EnumAttr<"RequireKind", "how two extents must compare", [
+    I32EnumAttrCase<"equal", 0>, I32EnumAttrCase<"broadcast", 1>, I32EnumAttrCase<"at_most", 2>]> {
+  let cppNamespace = "::kimi";
+}
+
+def Kimi_RequireOp : Kimi_Op<"require", [MemoryEffects<[MemWrite]>]> {
+  let summary = "how two extents must compare in each call";
+  let description = [{
+    What a graph takes for granted of the extents of its inputs, and what does not follow from their names: the two sides
+    of a contraction are `equal`; operands that are `broadcast` against each other are equal, or one of them is 1; what is
+    scattered is `at_most` as large as where it goes. The host looks at it before anything runs; where it does not hold,
+    `message` is the error. Built by --onnx-require-extents and --onnx-to-kimi.
+
+    - [RQ1] the message is not empty
+
+    Example: `kimi.require %k equal %m, "node 'scores': k and m must be equal"`
+  }];
+  let arguments = (ins Index:$left, Index:$right, Kimi_RequireKind:$kind, StrAttr:$message);
+  let assemblyFormat = "$left $kind $right `,` $message attr-dict";
+  let hasVerifier = 1;
+}
+
 #endif // KIMI_DIALECTS_KIMI_KIMIKERNELOPS

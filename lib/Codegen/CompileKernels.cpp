@@ -60,6 +60,7 @@ FailureOr<std::string> kimi::compileKernels(ModuleOp module, const CpuTargetOpti
   PassManager pm(context);
   TileToLlvmOptions lowering;
   lowering.lanes = target->lanes;
+  lowering.checkBounds = options.checkBounds;
   buildTileToLlvmPipeline(pm.nest<ModuleOp>(), lowering);
   if (failed(pm.run(*kernels))) {
     return failure();

@@ -25,6 +25,8 @@ struct CpuTargetOptions {
   unsigned lanes = 0;
   /// Kernels compiled at a time; 0 takes one thread a core.
   unsigned threads = 0;
+  /// Kernels end the program where they leave a buffer (see --tile-check-bounds).
+  bool checkBounds = false;
 };
 
 /// A processor, resolved: what is required of the machine that runs the code and what the code is tuned for.

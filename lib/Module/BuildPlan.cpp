@@ -540,6 +540,27 @@ private:
             {equal, "axis " + std::to_string(axis) + " of input '" + port + "' must be " + size.str()});
       }
     }
+    for (auto require : func.getBody().front().getOps<RequireOp>()) {
+      SymbolicDim left = scalars.of(require.getLeft()), right = scalars.of(require.getRight());
+      if (!scalars.isComputable(left) || !scalars.isComputable(right)) {
+        continue; // what a kernel counts is not known before it has run
+      }
+      bool atMost = require.getKind() == RequireKind::at_most;
+      SymbolicDim holds = atMost ? SymbolicDim::le(left, right) : SymbolicDim::eq(left, right);
+      if (require.getKind() == RequireKind::broadcast) {
+        holds = SymbolicDim::max(holds, SymbolicDim::max(SymbolicDim::eq(left, 1), SymbolicDim::eq(right, 1)));
+      }
+      if (holds.is(1)) {
+        continue;
+      }
+      FailureOr<int32_t> checked = slot(require, holds);
+      if (failed(checked)) {
+        return failure();
+      }
+      if (llvm::none_of(entry.checks, [&](const plan::Check &check) { return check.slot == *checked; })) {
+        entry.checks.push_back({*checked, require.getMessage().str()});
+      }
+    }
     if (auto step = func->getAttrOfType<DenseI64ArrayAttr>("kimi.step_dim")) {
       if (step.size() == 2 && step[0] >= 0 && step[0] < func.getNumArguments()) {
         auto type = dyn_cast<RankedTensorType>(func.getArgument(step[0]).getType());

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Kimi/KimiDialect.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/PatternMatch.h"
 #include "passes/Kimi/DeriveDecodeRoles.h"
@@ -88,6 +89,7 @@ struct DeriveDecodePass : kimi::impl::DeriveDecodeBase<DeriveDecodePass> {
       step->erase();
       return;
     }
+    dropRequirements(step, roles, *states);
     step.setName(anyNumber ? "prefill" : "decode");
     symbols.insert(step);
     step->setAttr("kimi.entry", step.getNameAttr());
@@ -105,6 +107,7 @@ struct DeriveDecodePass : kimi::impl::DeriveDecodeBase<DeriveDecodePass> {
     fixSteps(decode, roles);
   }
 
+  void dropRequirements(func::FuncOp func, const Roles &roles, ArrayRef<GraphState> states);
   LogicalResult takeStates(func::FuncOp func, const Roles &roles, ArrayRef<GraphState> states);
   FailureOr<Value> extentElsewhere(func::FuncOp func, const Roles &roles, ArrayRef<GraphState> states,
                                    unsigned argument, int64_t axis);
@@ -113,6 +116,40 @@ struct DeriveDecodePass : kimi::impl::DeriveDecodeBase<DeriveDecodePass> {
   LogicalResult addStates(func::FuncOp func, const Roles &roles);
   void fixSteps(func::FuncOp func, const Roles &roles);
 };
+
+/// What is required of the extents of states and of the mask is settled by how a step is made.
+void DeriveDecodePass::dropRequirements(func::FuncOp func, const Roles &roles, ArrayRef<GraphState> states) {
+  llvm::BitVector gone(func.getNumArguments());
+  for (const GraphState &state : states) {
+    gone.set(state.argument);
+  }
+  if (roles.attentionMask) {
+    gone.set(*roles.attentionMask);
+  }
+  for (auto require : llvm::make_early_inc_range(func.getBody().front().getOps<RequireOp>())) {
+    SetVector<Operation *> slice;
+    if (failed(getBackwardSlice(require.getOperation(), &slice))) {
+      continue;
+    }
+    slice.insert(require);
+    bool drop = llvm::any_of(slice, [&](Operation *op) {
+      return llvm::any_of(op->getOperands(), [&](Value operand) {
+        auto argument = dyn_cast<BlockArgument>(operand);
+        return argument && argument.getOwner() == &func.getBody().front() && gone.test(argument.getArgNumber());
+      });
+    });
+    if (!drop) {
+      continue;
+    }
+    require.erase();
+    slice.remove(require);
+    for (Operation *op : llvm::reverse(slice.getArrayRef())) {
+      if (isOpTriviallyDead(op)) {
+        op->erase();
+      }
+    }
+  }
+}
 
 /// The extent of axis `axis` of a state (its batch), read from an argument that stays a tensor.
 FailureOr<Value> DeriveDecodePass::extentElsewhere(func::FuncOp func, const Roles &roles, ArrayRef<GraphState> states,

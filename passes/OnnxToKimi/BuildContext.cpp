@@ -132,10 +132,12 @@ static Access accessOf(BuildContext &c, const Tensor &tensor, ArrayRef<SymbolicD
       exprs.push_back(c.b.getAffineConstantExpr(0));
     } else if (dim.isConstant()) {
       // Another extent than 1 decides the result's, so the two are equal at run time.
+      c.function.require({c.node, dim, RequireKind::equal, extent});
       at.loop = axis + offset;
       exprs.push_back(c.b.getAffineDimExpr(axis + offset));
     } else {
       // 1 or the result's extent, known only at run time.
+      c.function.require({c.node, dim, RequireKind::broadcast, extent});
       at.loop = axis + offset;
       at.last = c.index(dim - SymbolicDim(1));
       undecided = true;

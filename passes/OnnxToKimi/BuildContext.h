@@ -41,12 +41,16 @@ struct Tensor {
 class FunctionBuilder {
 public:
   FunctionBuilder(mlir::func::FuncOp func, SymbolicShapes &shapes);
+  /// Arguments of unsigned and narrow integers become those of the types that hold them.
+  void storeArguments();
 
   SymbolicShapes &shapes;
   mlir::OpBuilder b;
 
   /// The `index` value of `dim`: one for each distinct polynomial, computed at the function's entry.
   mlir::Value dim(const SymbolicDim &dim);
+  /// A kimi.require, one for each pair of extents.
+  void require(const Requirement &requirement);
   /// The tensor that stands for the onnx-level `value`.
   Tensor tensor(mlir::Value value);
   void set(mlir::Value original, mlir::Value converted) { converted_[original] = converted; }
@@ -62,7 +66,11 @@ private:
   bool isLate(const SymbolicDim &dim);
 
   llvm::DenseMap<mlir::Value, mlir::Value> converted_;
+  std::string describe(const SymbolicDim &dim);
+
   std::map<std::string, mlir::Value> dims;
+  std::set<std::string> required;
+  mlir::func::FuncOp func;
   mlir::Operation *entryMarker = nullptr;
   mlir::Location entryLoc;
 };

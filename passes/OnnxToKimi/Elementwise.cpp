@@ -132,6 +132,7 @@ LogicalResult kimi::onnx::inferElementwise(InferContext &context, const Elementw
   Shape shape;
   for (unsigned i = 0; i < context.numInputs(); ++i) {
     if (context.has(i)) {
+      context.broadcasts(context.shape(i), shape);
       shape = broadcastShapes(shape, context.shape(i));
     }
   }

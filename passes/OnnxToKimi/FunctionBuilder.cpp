@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Kimi/KimiDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/OnnxToKimi/BuildContext.h"
 #include <cmath>
@@ -12,6 +13,14 @@
 using namespace mlir;
 using namespace kimi;
 using namespace kimi::onnx;
+
+// A requirement is told of by the first node that has it.
+static constexpr StringLiteral kNodePrefix = "node '", kNodeSuffix = "': ";
+
+static StringRef dimText(Attribute dim) {
+  auto name = dyn_cast_or_null<StringAttr>(dim);
+  return name ? name.getValue() : StringRef();
+}
 
 Type kimi::onnx::storageType(Type type) {
   return isNarrow(type) ? IntegerType::get(type.getContext(), 8) : weightType(type);
@@ -41,8 +50,19 @@ Value kimi::onnx::integerConstant(OpBuilder &b, Location loc, Type type, int64_t
 }
 
 FunctionBuilder::FunctionBuilder(func::FuncOp func, SymbolicShapes &shapes)
-    : shapes(shapes), b(func.getContext()), entryMarker(&func.getBody().front().front()), entryLoc(func.getLoc()) {
+    : shapes(shapes), b(func.getContext()), func(func), entryMarker(&func.getBody().front().front()),
+      entryLoc(func.getLoc()) {
+  for (auto require : func.getBody().front().getOps<RequireOp>()) {
+    entryMarker = require->getNextNode(); // what was required first is looked at first
+    required.insert(require.getMessage().split(kNodeSuffix).second.str());
+  }
   b.setInsertionPoint(entryMarker);
+  for (BlockArgument argument : func.getArguments()) {
+    converted_[argument] = argument;
+  }
+}
+
+void FunctionBuilder::storeArguments() {
   for (BlockArgument argument : func.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     Type element = type ? type.getElementType() : Type();
@@ -52,7 +72,6 @@ FunctionBuilder::FunctionBuilder(func::FuncOp func, SymbolicShapes &shapes)
     if (element && isUnsignedStorage(element)) {
       func.setArgAttr(argument.getArgNumber(), "kimi.unsigned", b.getUnitAttr());
     }
-    converted_[argument] = argument;
   }
 }
 
@@ -103,6 +122,53 @@ Value FunctionBuilder::dim(const SymbolicDim &dim) {
   }
   dims[dim.str()] = total;
   return total;
+}
+
+/// A named dim by its name, an unnamed one by the input that has it.
+std::string FunctionBuilder::describe(const SymbolicDim &dim) {
+  std::set<SymbolicDim::Leaf> leaves = dim.leaves();
+  const DimSource *source = leaves.size() == 1 ? shapes.source(leaves.begin()->name) : nullptr;
+  auto argument =
+      source && dim.str() == leaves.begin()->name ? dyn_cast<BlockArgument>(source->value) : BlockArgument();
+  if (!argument) {
+    return dim.str();
+  }
+  for (StringRef dialect : {"onnx.", "kimi."}) {
+    unsigned number = argument.getArgNumber();
+    auto name = func.getArgAttrOfType<StringAttr>(number, (dialect + "name").str());
+    auto dims = func.getArgAttrOfType<ArrayAttr>(number, (dialect + "dims").str());
+    bool named = dims && source->axis < static_cast<int64_t>(dims.size()) && !dimText(dims[source->axis]).empty();
+    if (name && !named) {
+      return ("axis " + Twine(source->axis) + " of input '" + name.getValue() + "'").str();
+    }
+  }
+  return dim.str();
+}
+
+void FunctionBuilder::require(const Requirement &requirement) {
+  auto [node, left, kind, right] = requirement;
+  if (left == right) {
+    return;
+  }
+  std::string message = describe(left);
+  switch (kind) {
+  case RequireKind::equal:
+    message += " and " + describe(right) + " must be equal";
+    break;
+  case RequireKind::broadcast:
+    message += " and " + describe(right) + " must be equal, or one of them 1";
+    break;
+  case RequireKind::at_most:
+    message += " must not be more than " + describe(right);
+    break;
+  }
+  if (!required.insert(message).second) {
+    return;
+  }
+  OpBuilder entry(entryMarker);
+  OpBuilder &at = isLate(left) || isLate(right) ? b : entry;
+  Value a = dim(left), c = dim(right);
+  RequireOp::create(at, node.getLoc(), a, c, kind, (kNodePrefix + node.getNodeName() + kNodeSuffix + message).str());
 }
 
 Value FunctionBuilder::condition(OpBuilder &at, const SymbolicDim &dim) {

@@ -84,6 +84,7 @@ public:
       unsignedResults.push_back(isUnsignedStorage(element));
     }
     function.emplace(func, shapes);
+    function->storeArguments();
   }
 
   LogicalResult run();
@@ -172,6 +173,9 @@ void Conversion::convertNode(NodeOp node) {
     report(node, context.reason.empty() ? "it could not be converted" : context.reason);
     failed = true;
     return;
+  }
+  for (const Requirement &requirement : shapes.requirements(node)) {
+    function->require(requirement);
   }
   for (auto [index, result] : llvm::enumerate(node->getResults())) {
     const ValueInfo &info = shapes.of(result);

@@ -38,6 +38,58 @@ LogicalResult InferContext::fail(const Twine &why) {
   return failure();
 }
 
+LogicalResult InferContext::same(const SymbolicDim &a, const SymbolicDim &b, const Twine &what) {
+  if (a == b) {
+    return success();
+  }
+  if (a.isConstant() && b.isConstant()) {
+    return fail(what + " differ: " + a.str() + " and " + b.str());
+  }
+  requirements.push_back({node, a, RequireKind::equal, b});
+  return success();
+}
+
+LogicalResult InferContext::same(ArrayRef<SymbolicDim> a, ArrayRef<SymbolicDim> b, const Twine &what) {
+  if (a.size() != b.size()) {
+    return fail(what + " differ in number: " + Twine(a.size()) + " and " + Twine(b.size()));
+  }
+  for (auto [left, right] : llvm::zip(a, b)) {
+    if (failed(same(left, right, what))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+LogicalResult InferContext::atMost(const SymbolicDim &a, const SymbolicDim &b, const Twine &what) {
+  if ((b - a).isKnownNonNegative()) {
+    return success();
+  }
+  if (a.isConstant() && b.isConstant()) {
+    return fail(what + " of " + a.str() + " is more than " + b.str());
+  }
+  requirements.push_back({node, a, RequireKind::at_most, b});
+  return success();
+}
+
+LogicalResult InferContext::hasPositions(const SymbolicDim &axis, ArrayRef<SymbolicDim> positions) {
+  SymbolicDim any = SymbolicDim::min(1, elementCount(positions));
+  if (any.is(1) && axis.is(0)) {
+    return fail("its indices are positions in an axis that has no elements");
+  }
+  return atMost(any, axis, "the number of positions");
+}
+
+void InferContext::broadcasts(ArrayRef<SymbolicDim> shape, ArrayRef<SymbolicDim> full) {
+  size_t rank = std::min(shape.size(), full.size());
+  for (auto [a, b] : llvm::zip(shape.take_back(rank), full.take_back(rank))) {
+    bool known = a == b || a.is(1) || b.is(1) || (a.isConstant() && b.isConstant());
+    if (!known) {
+      requirements.push_back({node, a, RequireKind::broadcast, b});
+    }
+  }
+}
+
 FailureOr<int64_t> InferContext::axis(int64_t axis, int64_t rank) {
   int64_t counted = axis < 0 ? axis + rank : axis;
   if (counted < 0 || counted >= rank) {

@@ -27,6 +27,7 @@ public:
   const SymbolicShapes &shapes;
   llvm::SmallVector<ValueInfo> outs;
   std::string reason;
+  llvm::SmallVector<Requirement> requirements;
 
   bool has(unsigned index) { return static_cast<bool>(node.getInput(index)); }
   unsigned numInputs() { return node.getInputs().size(); }
@@ -41,6 +42,18 @@ public:
   /// Records why this node is not supported.
   mlir::LogicalResult fail(const llvm::Twine &why);
 
+  /// Extents `a` and `b` are one: failure, `what` differ, where they never are; a requirement where that is not known.
+  mlir::LogicalResult same(const SymbolicDim &a, const SymbolicDim &b, const llvm::Twine &what);
+  /// The same of each of these; failure where their numbers differ.
+  mlir::LogicalResult same(llvm::ArrayRef<SymbolicDim> a, llvm::ArrayRef<SymbolicDim> b, const llvm::Twine &what);
+  /// The same of `a` <= `b`.
+  mlir::LogicalResult atMost(const SymbolicDim &a, const SymbolicDim &b, const llvm::Twine &what);
+  /// An axis of extent `axis` has elements if there are any of `positions` in it.
+  mlir::LogicalResult hasPositions(const SymbolicDim &axis, llvm::ArrayRef<SymbolicDim> positions);
+  /// `shape` is broadcast to or against `full`, last axis to last axis: requirements where it is not known whether it
+  /// can be.
+  void broadcasts(llvm::ArrayRef<SymbolicDim> shape, llvm::ArrayRef<SymbolicDim> full);
+
   /// `axis` counted from the front, in [0, rank); failure (with its reason) where it is out of range.
   mlir::FailureOr<int64_t> axis(int64_t axis, int64_t rank);
   /// The axes of attribute `axes` or of input `index`; an empty optional where neither is given.
@@ -53,8 +66,8 @@ public:
 
 /// Whether an axis of extent `dim` can be broadcast to one of `full`, as far as is known.
 bool mayBroadcast(const SymbolicDim &dim, const SymbolicDim &full);
-/// Whether a tensor of extents `from` can have extents `to` instead, as far as is known: not where it takes a known number of
-/// elements for another.
+/// Whether a tensor of extents `from` can have extents `to` instead, as far as is known: not where it takes a known
+/// number of elements for another.
 bool mayReshape(llvm::ArrayRef<SymbolicDim> from, llvm::ArrayRef<SymbolicDim> to);
 /// The extent where `a` and `b` are broadcast against each other.
 SymbolicDim broadcastDim(const SymbolicDim &a, const SymbolicDim &b);

@@ -65,6 +65,25 @@ static FailureOr<AttentionShape> attentionShape(InferContext &c) {
     }
     s.past = c.shape(4)[2];
   }
+  // What kernels read of K and V follows from Q, and of V from K.
+  int64_t tokens = s.packed ? 1 : 2;
+  bool fits = succeeded(c.same(k[0], s.batch, "the batches of K and Q")) &&
+              succeeded(c.same(v[0], s.batch, "the batches of V and Q")) &&
+              succeeded(c.same(v[tokens], k[tokens], "the tokens of V and K"));
+  if (s.packed) {
+    fits = fits && succeeded(c.same(k[2] * s.queryHeads, q[2] * s.heads, "the channels of a head of K and Q"));
+  } else {
+    fits = fits && succeeded(c.same(v[1], k[1], "the heads of V and K")) &&
+           succeeded(c.same(k[3], q[3], "the channels of K and Q"));
+  }
+  if (c.has(4)) {
+    SymbolicDim key[] = {s.batch, s.heads, s.past, s.size}, value[] = {s.batch, s.heads, s.past, s.valueSize};
+    fits = fits && succeeded(c.same(c.shape(4), key, "the extents of past_key and what is due")) &&
+           succeeded(c.same(c.shape(5), value, "the extents of past_value and what is due"));
+  }
+  if (!fits) {
+    return failure();
+  }
   if (c.has(6) && c.in(6).rank() != 1) {
     return c.fail("nonpad_kv_seqlen must have one axis");
   }
@@ -279,6 +298,23 @@ static LogicalResult inferRotary(InferContext &c) {
   }
   if (c.in(1).rank() != (c.has(3) ? 2 : 3) || c.in(2).rank() != c.in(1).rank()) {
     return c.fail("the caches must have 2 axes with position_ids and 3 without");
+  }
+  int64_t heads = c.node.getInt("num_heads", 0), rotated = c.node.getInt("rotary_embedding_dim", 0);
+  const Shape &x = c.shape(0), &cache = c.shape(1);
+  SymbolicDim size = rank == 3 ? SymbolicDim::floorDiv(x[2], heads) : x[3];
+  SymbolicDim width = rotated > 0 ? SymbolicDim(rotated) : size;
+  if (width.getConstant().value_or(0) % 2 != 0) {
+    return c.fail("it rotates " + width.str() + " channels, an odd number");
+  }
+  SymbolicDim tokens[] = {x[0], x[rank == 3 ? 1 : 2]};
+  bool fits =
+      succeeded(c.same(c.shape(2), cache, "the extents of sin_cache and cos_cache")) &&
+      succeeded(c.atMost(width, size, "the number of rotated channels")) &&
+      succeeded(c.atMost(SymbolicDim::floorDiv(width, 2), cache.back(), "half of the number of rotated channels")) &&
+      succeeded(c.same(c.has(3) ? ArrayRef(c.shape(3)) : ArrayRef(cache).drop_back(), tokens,
+                       "the extents of positions and of batch and tokens"));
+  if (!fits || (c.has(3) && failed(c.hasPositions(cache[0], c.shape(3))))) {
+    return failure();
   }
   c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
   return success();

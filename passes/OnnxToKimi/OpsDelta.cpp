@@ -111,6 +111,16 @@ static LogicalResult inferLinear(InferContext &c) {
   if (failed(s)) {
     return failure();
   }
+  for (unsigned i : {1u, 2u, 4u, 5u}) {
+    SymbolicDim rows[] = {s->batch, s->tokens};
+    if (c.has(i) && failed(c.same(ArrayRef(c.shape(i)).take_front(2), rows, "the extents of batch and tokens"))) {
+      return failure();
+    }
+  }
+  if (c.has(3) &&
+      failed(c.same(c.shape(3), {s->batch, s->heads, s->keySize, s->valueSize}, "the extents of past_state"))) {
+    return failure();
+  }
   Type element = c.in(0).elementType;
   c.setOut(ValueInfo(element, {s->batch, s->tokens, s->valueSize * SymbolicDim(s->resultHeads())}));
   c.setOut(1, ValueInfo(c.has(3) ? c.in(3).elementType : element, {s->batch, s->heads, s->keySize, s->valueSize}));
@@ -207,6 +217,13 @@ static LogicalResult inferConv(InferContext &c) {
   }
   if (c.has(3) && c.in(3).rank() != 3) {
     return c.fail("past_state must be [batch, channels, taps - 1]");
+  }
+  const Shape &x = c.shape(0);
+  bool fits = succeeded(c.same(c.shape(1)[0], x[1], "the channels of weight and input")) &&
+              (!c.has(2) || succeeded(c.same(c.shape(2)[0], x[1], "the channels of bias and input"))) &&
+              (!c.has(3) || succeeded(c.same(c.shape(3), {x[0], x[1], *taps - 1}, "the extents of past_state")));
+  if (!fits) {
+    return failure();
   }
   Type element = c.in(0).elementType;
   c.setOut(ValueInfo(element, c.shape(0)));

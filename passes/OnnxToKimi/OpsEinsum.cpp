@@ -74,6 +74,7 @@ static FailureOr<Equation> parse(InferContext &c) {
       ++uses[label];
       auto [at, isNew] = extents.try_emplace(label, c.shape(i)[axis]);
       if (!isNew) {
+        c.broadcasts(c.shape(i)[axis], at->second);
         at->second = broadcastDim(at->second, c.shape(i)[axis]);
       }
     }

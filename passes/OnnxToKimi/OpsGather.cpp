@@ -19,6 +19,9 @@ static LogicalResult inferGather(InferContext &c) {
     return failure();
   }
   ArrayRef<SymbolicDim> data = c.shape(0), indices = c.shape(1);
+  if (failed(c.hasPositions(data[*axis], indices))) {
+    return failure();
+  }
   Shape shape(data.take_front(*axis));
   shape.append(indices.begin(), indices.end());
   shape.append(data.begin() + *axis + 1, data.end());
@@ -47,6 +50,14 @@ static LogicalResult inferGatherND(InferContext &c) {
       batch >= static_cast<int64_t>(indices.size())) {
     return c.fail("the last extent of indices must be a constant within the rank of data");
   }
+  if (failed(c.same(data.take_front(batch), indices.take_front(batch), "the extents of a batch axis"))) {
+    return failure();
+  }
+  for (const SymbolicDim &dim : data.slice(batch, *depth)) {
+    if (failed(c.hasPositions(dim, indices))) {
+      return failure();
+    }
+  }
   Shape shape(indices.drop_back());
   shape.append(data.begin() + batch + *depth, data.end());
   c.setOut(ValueInfo(c.in(0).elementType, std::move(shape)));
@@ -60,6 +71,16 @@ static LogicalResult inferGatherElements(InferContext &c) {
   }
   if (c.in(1).rank() != c.in(0).rank()) {
     return c.fail("indices and data differ in rank");
+  }
+  for (auto [at, pair] : llvm::enumerate(llvm::zip(c.shape(1), c.shape(0)))) {
+    auto [indices, data] = pair;
+    if (static_cast<int64_t>(at) != *axis &&
+        failed(c.atMost(indices, data, "the extent of indices along axis " + Twine(at)))) {
+      return failure();
+    }
+  }
+  if (failed(c.hasPositions(c.shape(0)[*axis], c.shape(1)))) {
+    return failure();
   }
   c.setOut(ValueInfo(c.in(0).elementType, c.shape(1)));
   return success();

@@ -18,6 +18,15 @@ static LogicalResult inferLoss(InferContext &c) {
   if (c.in(0).rank() < 2 || c.in(1).rank() != c.in(0).rank() - 1) {
     return c.fail("its target must have the axes of its input but the second");
   }
+  Shape expected(c.shape(0));
+  expected.erase(expected.begin() + 1);
+  if (failed(c.same(c.shape(1), expected, "the extents of target and input")) ||
+      failed(c.hasPositions(c.shape(0)[1], c.shape(1)))) {
+    return failure();
+  }
+  if (c.has(2) && failed(c.same(c.shape(2), {c.shape(0)[1]}, "the extents of weight and of the classes"))) {
+    return failure();
+  }
   StringRef reduction = c.node.getString("reduction", "mean");
   if (reduction != "none" && reduction != "mean" && reduction != "sum") {
     return c.fail("reduction '" + reduction + "' is unknown");

@@ -20,12 +20,13 @@ std::optional<Shape> kimi::onnx::matrixProductShape(InferContext &c, ArrayRef<Sy
     return std::nullopt;
   }
   SymbolicDim inner = b.size() == 1 ? b[0] : b[b.size() - 2];
-  if (a.back().isConstant() && inner.isConstant() && a.back() != inner) {
-    (void)c.fail("the inner extents " + a.back().str() + " and " + inner.str() + " differ");
+  if (failed(c.same(a.back(), inner, "the inner extents"))) {
     return std::nullopt;
   }
-  Shape shape = broadcastShapes(a.size() < 2 ? ArrayRef<SymbolicDim>() : a.drop_back(2),
-                                b.size() < 2 ? ArrayRef<SymbolicDim>() : b.drop_back(2));
+  ArrayRef<SymbolicDim> outerA = a.drop_back(std::min<size_t>(a.size(), 2));
+  ArrayRef<SymbolicDim> outerB = b.drop_back(std::min<size_t>(b.size(), 2));
+  c.broadcasts(outerA, outerB);
+  Shape shape = broadcastShapes(outerA, outerB);
   if (a.size() > 1) {
     shape.push_back(a[a.size() - 2]);
   }
@@ -51,8 +52,11 @@ static LogicalResult inferGemm(InferContext &c) {
   }
   SymbolicDim m = a[c.node.getInt("transA", 0) ? 1 : 0], n = b[c.node.getInt("transB", 0) ? 0 : 1];
   SymbolicDim ka = a[c.node.getInt("transA", 0) ? 0 : 1], kb = b[c.node.getInt("transB", 0) ? 1 : 0];
-  if (ka.isConstant() && kb.isConstant() && ka != kb) {
-    return c.fail("the inner extents " + ka.str() + " and " + kb.str() + " differ");
+  if (failed(c.same(ka, kb, "the inner extents"))) {
+    return failure();
+  }
+  if (c.has(2)) {
+    c.broadcasts(c.shape(2), {m, n});
   }
   c.setOut(ValueInfo(c.in(0).elementType, {m, n}));
   return success();

@@ -56,6 +56,9 @@ static LogicalResult inferReshape(InferContext &c) {
   if (differ || !mayReshape(from, shape)) {
     return c.fail("it reshapes " + before.str() + " elements into " + after.str());
   }
+  if (failed(c.same(before, after, "the numbers of elements"))) {
+    return failure();
+  }
   return giveReshaped(c, std::move(shape));
 }
 
@@ -177,6 +180,7 @@ static LogicalResult inferExpand(InferContext &c) {
   if (failed(target)) {
     return failure();
   }
+  c.broadcasts(c.shape(0), *target);
   ValueInfo info(c.in(0).elementType, broadcastShapes(c.shape(0), *target));
   std::optional<SmallVector<int64_t>> in = staticShape(c.shape(0)), out = staticShape(*info.shape);
   if (in && out) {
@@ -370,6 +374,14 @@ static LogicalResult inferConcat(InferContext &c) {
   }
   Shape shape = c.shape(0);
   bool known = true;
+  for (unsigned i = 1; i < c.numInputs(); ++i) {
+    for (auto [at, pair] : llvm::enumerate(llvm::zip(c.shape(0), c.has(i) ? c.shape(i) : Shape()))) {
+      auto [first, dim] = pair;
+      if (static_cast<int64_t>(at) != *axis && failed(c.same(first, dim, "along axis " + Twine(at) + " its extents"))) {
+        return failure();
+      }
+    }
+  }
   for (unsigned i = 0; i < c.numInputs(); ++i) {
     if (!c.has(i) || c.in(i).rank() != c.in(0).rank()) {
       return c.fail("its inputs differ in rank");

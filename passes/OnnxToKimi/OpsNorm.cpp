@@ -30,6 +30,11 @@ static LogicalResult inferNorm(InferContext &c) {
   if (failed(axis)) {
     return failure();
   }
+  for (unsigned i = 1; i < c.numInputs(); ++i) {
+    if (c.has(i)) {
+      c.broadcasts(c.shape(i), c.shape(0));
+    }
+  }
   c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
   Shape statistics = c.shape(0);
   for (size_t i = *axis; i < statistics.size(); ++i) {
@@ -172,6 +177,11 @@ static LogicalResult inferSkipNorm(InferContext &c) {
   Shape statistics = c.shape(0);
   if (statistics.empty()) {
     return c.fail("its input must have an axis");
+  }
+  for (unsigned i = 1; i < c.numInputs(); ++i) {
+    if (c.has(i)) {
+      c.broadcasts(c.shape(i), c.shape(0));
+    }
   }
   statistics.back() = 1;
   c.setOut(0, same);

@@ -39,17 +39,22 @@ static FailureOr<int64_t> scaleAxis(InferContext &c) {
     return failure();
   }
   if (scale.size() == 1) {
-    if (x[*axis].isConstant() && scale[0].isConstant() && x[*axis] != scale[0]) {
-      return c.fail("its scale has " + scale[0].str() + " elements where x has " + x[*axis].str() + " along axis " +
-                    Twine(*axis));
+    if (failed(c.same(scale[0], x[*axis], "the extents of its scale and of x along axis " + Twine(*axis)))) {
+      return failure();
     }
     return *axis;
   }
   if (scale.size() != x.size()) {
     return c.fail("its scale must be one number, a vector, or of the rank of x");
   }
-  if (c.node.getInt("block_size", 0) <= 0) {
+  int64_t block = c.node.getInt("block_size", 0);
+  if (block <= 0) {
     return c.fail("a scale of the rank of x needs block_size");
+  }
+  Shape blocks(x);
+  blocks[*axis] = SymbolicDim::ceilDiv(x[*axis], block);
+  if (failed(c.same(scale, blocks, "the extents of its scale and of the blocks of x"))) {
+    return failure();
   }
   return *axis;
 }
@@ -62,8 +67,11 @@ LogicalResult kimi::onnx::checkScale(InferContext &c) {
   if (!floating || floating.getWidth() < 16) {
     return c.fail("its scale must be of floating point, of 16 bits or more");
   }
-  if (c.has(2) && c.in(2).rank() != c.in(1).rank() && c.in(2).rank() > 1) {
-    return c.fail("its zero point has another shape than its scale");
+  if (c.has(2)) {
+    bool single = elementCount(c.shape(1)).is(1) && elementCount(c.shape(2)).is(1);
+    if (!single && failed(c.same(c.shape(2), c.shape(1), "the extents of its zero point and of its scale"))) {
+      return failure();
+    }
   }
   return success(succeeded(scaleAxis(c)));
 }

@@ -192,6 +192,8 @@ static BuildFn reduction(Kind kind) {
       for (int64_t axis : axes) {
         count = count * x.shape[axis];
       }
+      // The mean of no integers is of no meaning, but it must not end the program.
+      count = isa<FloatType>(wide) ? count : SymbolicDim::max(count, 1);
       Value elements = kind == Kind::Mean ? c.index(count) : Value();
       total = c.map({total}, total.shape, type, [&](OpBuilder &b, Location loc, ValueRange e) {
         Value result = e[0];

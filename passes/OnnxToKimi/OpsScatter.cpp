@@ -95,6 +95,18 @@ static LogicalResult inferScatterElements(InferContext &c) {
   if (c.in(1).rank() != c.in(0).rank() || c.in(2).rank() != c.in(0).rank()) {
     return c.fail("data, indices and updates must have as many axes");
   }
+  int64_t scattered = *c.axis(c.node.getInt("axis", 0), c.in(0).rank());
+  for (auto [at, pair] : llvm::enumerate(llvm::zip(c.shape(1), c.shape(0)))) {
+    auto [indices, data] = pair;
+    if (static_cast<int64_t>(at) != scattered &&
+        failed(c.atMost(indices, data, "the extent of indices along axis " + Twine(at)))) {
+      return failure();
+    }
+  }
+  if (failed(c.hasPositions(c.shape(0)[scattered], c.shape(1))) ||
+      failed(c.same(c.shape(1), c.shape(2), "the extents of indices and updates"))) {
+    return failure();
+  }
   return checkReduction(c);
 }
 
@@ -117,6 +129,16 @@ static LogicalResult inferScatterND(InferContext &c) {
   }
   if (c.in(2).rank() != static_cast<int64_t>(indices.size()) - 1 + c.in(0).rank() - *depth) {
     return c.fail("updates must have the axes of indices but the last, and those of data that are not indexed");
+  }
+  for (const SymbolicDim &dim : ArrayRef(c.shape(0)).take_front(*depth)) {
+    if (failed(c.hasPositions(dim, indices))) {
+      return failure();
+    }
+  }
+  Shape expected(indices.drop_back());
+  llvm::append_range(expected, ArrayRef(c.shape(0)).drop_front(*depth));
+  if (failed(c.same(c.shape(2), expected, "the extents of updates and of where they are written"))) {
+    return failure();
   }
   return checkReduction(c);
 }
@@ -195,6 +217,16 @@ static LogicalResult inferTensorScatter(InferContext &c) {
   }
   if (c.in(1).rank() != c.in(0).rank() || (c.has(2) && c.in(2).rank() != 1)) {
     return c.fail("the update must have the axes of the cache, and write_indices one");
+  }
+  for (auto [at, pair] : llvm::enumerate(llvm::zip(c.shape(1), c.shape(0)))) {
+    auto [update, cache] = pair;
+    if (static_cast<int64_t>(at) != *axis &&
+        failed(c.same(update, cache, "along axis " + Twine(at) + " the extents"))) {
+      return failure();
+    }
+  }
+  if (c.has(2) && failed(c.same(c.shape(2)[0], c.shape(0)[0], "the extents of write_indices and of the batch"))) {
+    return failure();
   }
   c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
   return success();

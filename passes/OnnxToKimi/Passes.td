@@ -26,6 +26,27 @@ def OnnxInferShapes : Pass<"onnx-infer-shapes", "::mlir::func::FuncOp"> {
   let options = [Option<"remarks", "remarks", "bool", "false", "Say what is known of each result">];
 }
 
+def OnnxRequireExtents : Pass<"onnx-require-extents", "::mlir::func::FuncOp"> {
+  let summary = "Check in each call what nodes take for granted of extents";
+  let description = [{
+    Where two extents meet in a node, and nothing says that they are equal (they have other names, or none), a
+    `kimi.require` at the entry: both sides of a contraction, operands of a broadcast, what a Concat joins. Run ahead of the
+    raising passes, which replace the nodes. Extents that follow from elements of inputs are looked at by --onnx-to-kimi.
+
+    ```mlir
+    func.func @main(%x: tensor<?x?xf32> {onnx.dims = ["n", "k"]}, %y: tensor<?x8xf32> {onnx.dims = ["m", 8]}) ...
+      %0 = onnx.node "MatMul"(%x, %y) {...}
+    // gets
+      %k = tensor.dim %x, %c1
+      %m = tensor.dim %y, %c0
+      kimi.require %k equal %m, "node '0': k and m must be equal"
+    ```
+
+    Numeric effect: none.
+  }];
+  let dependentDialects = ["::kimi::KimiDialect", "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect"];
+}
+
 def OnnxToKimi : Pass<"onnx-to-kimi", "::mlir::ModuleOp"> {
   let summary = "Convert ONNX nodes to the kimi dialect and upstream tensor ops";
   let description = [{

@@ -293,6 +293,9 @@ void SymbolicShapes::inferNode(NodeOp node) {
       }
     }
   }
+  if (!context.requirements.empty()) {
+    required[node] = context.requirements;
+  }
   for (auto [result, info] : llvm::zip(node->getResults(), context.outs)) {
     if (!info.isRanked()) {
       // An output this compiler does not give (a training-only one): its declared type must do.
@@ -308,6 +311,7 @@ void SymbolicShapes::inferNode(NodeOp node) {
     if (declared && declared.getRank() == info.rank()) {
       for (auto [dim, extent] : llvm::zip(*info.shape, declared.getShape())) {
         if (!ShapedType::isDynamic(extent) && !dim.isConstant()) {
+          required[node].push_back({node, dim, RequireKind::equal, extent});
           dim = extent;
         }
       }
@@ -377,6 +381,9 @@ void SymbolicShapes::inferScan(NodeOp node) {
         return giveUp("scan_input_axes names an axis that an input does not have");
       }
       runs = runs ? runs : (*info.shape)[*axis];
+      if (*runs != (*info.shape)[*axis]) {
+        required[node].push_back({node, *runs, RequireKind::equal, (*info.shape)[*axis]});
+      }
       info.shape->erase(info.shape->begin() + *axis);
     }
     infos[body->getArgument(i)] = std::move(info);
@@ -609,6 +616,11 @@ void SymbolicShapes::transfer(Value from, Value to) {
 }
 
 void SymbolicShapes::set(Value value, ValueInfo info) { infos[value] = std::move(info); }
+
+ArrayRef<Requirement> SymbolicShapes::requirements(NodeOp node) const {
+  auto it = required.find(node);
+  return it == required.end() ? ArrayRef<Requirement>() : ArrayRef<Requirement>(it->second);
+}
 
 std::optional<double> SymbolicShapes::splat(Value value) const { return of(value).splat; }
 

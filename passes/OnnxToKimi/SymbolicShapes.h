@@ -7,6 +7,7 @@
 #ifndef KIMI_PASSES_ONNXTOKIMI_SYMBOLICSHAPES_H
 #define KIMI_PASSES_ONNXTOKIMI_SYMBOLICSHAPES_H
 
+#include "dialects/Kimi/KimiDialect.h"
 #include "dialects/Onnx/OnnxDialect.h"
 #include "lib/Support/SymbolicDim.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -60,6 +61,14 @@ struct DimSource {
   SymbolicDim rest = 0;
 };
 
+/// How a node takes two extents to compare, where that does not follow from their names.
+struct Requirement {
+  NodeOp node;
+  SymbolicDim left;
+  RequireKind kind;
+  SymbolicDim right;
+};
+
 /// Element types, symbolic shapes and host contents of every value of `func` (onnx level), in one forward walk. kimi
 /// and upstream ops that raising has put among the nodes are understood too. Values whose shape cannot be inferred get
 /// a fresh dim for each unknown extent of their declared type.
@@ -76,6 +85,8 @@ public:
   mlir::DenseElementsAttr constant(mlir::Value value) const;
   /// Why the results of `node` could not be inferred; empty where they were, or where an input was already unknown.
   llvm::StringRef whyUnknown(NodeOp node) const;
+  /// What `node`, of the walk, takes for granted.
+  llvm::ArrayRef<Requirement> requirements(NodeOp node) const;
   /// Infers the results of one op from its operands, for ops made after the walk.
   void infer(mlir::Operation *op);
 
@@ -95,6 +106,7 @@ private:
 
   llvm::DenseMap<mlir::Value, ValueInfo> infos;
   llvm::DenseMap<mlir::Operation *, std::string> reasons;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Requirement>> required;
   /// Values of the weights that are written inline in the module.
   llvm::DenseMap<mlir::StringAttr, mlir::DenseElementsAttr> inlineWeights;
   std::map<std::string, DimSource> sources;

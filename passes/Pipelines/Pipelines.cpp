@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace kimi;
 
-/// What ends a phase, in each function and kernel by itself. There is no control flow whose blocks could be simplified, and
-/// to look for some takes half of the time. kimi-fuse-elementwise ends in the same way by itself.
+/// What ends a phase, in each function and kernel by itself. There is no control flow whose blocks could be simplified,
+/// and to look for some takes half of the time. kimi-fuse-elementwise ends in the same way by itself.
 static const char kCleaning[] = "any(canonicalize{region-simplify=disabled},cse)";
 
 static std::string cleaned(const std::string &passes) { return passes + "," + kCleaning; }
@@ -20,7 +20,8 @@ static std::string cleaned(const std::string &passes) { return passes + "," + kC
 std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   std::vector<Phase> phases = {
       {"raise",
-       "func.func(onnx-raise-delta-rule,onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,onnx-raise-attn-res,"
+       "func.func(onnx-require-extents,onnx-raise-delta-rule,onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,"
+       "onnx-raise-attn-res,"
        "onnx-raise-gated-norm,onnx-raise-glu,onnx-raise-l2-norm,onnx-raise-kda-gate,onnx-raise-router,"
        "onnx-raise-moe,onnx-raise-attention,onnx-raise-linear)",
        /*verify=*/true},

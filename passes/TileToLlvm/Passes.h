@@ -25,6 +25,8 @@ namespace kimi {
 struct TileToLlvmOptions : mlir::PassPipelineOptions<TileToLlvmOptions> {
   Option<unsigned> lanes{*this, "lanes", llvm::cl::desc("f32 lanes of a vector register (a power of two)"),
                          llvm::cl::init(8)};
+  Option<bool> checkBounds{*this, "check-bounds", llvm::cl::desc("End the program where a kernel leaves a buffer"),
+                           llvm::cl::init(false)};
 };
 
 /// tile.kernel ops of a module → LLVM dialect functions of the kernel ABI (see `tile-kernel-to-llvm`).

@@ -23,6 +23,22 @@ def TileBoolToByte : Pass<"tile-bool-to-byte"> {
   let dependentDialects = ["mlir::arith::ArithDialect"];
 }
 
+def TileCheckBounds : Pass<"tile-check-bounds"> {
+  let summary = "end the program where a kernel leaves a buffer";
+  let description = [{
+    For tests of kernels on data that a model does not expect (`kimi-compile --check-bounds`): ahead of each load, store and
+    view, its positions are compared with the extents of what it reaches into; outside of them the program ends by a trap.
+    Masked accesses are not looked at.
+
+    Before: `%v = memref.load %x[%i] : memref<?xf32>`
+    After: `scf.if` (`%i` < 0 or `%i` + 1 > `memref.dim %x`) { `llvm.intr.trap` }, and the load.
+
+    Numeric effect: none.
+  }];
+  let dependentDialects = ["mlir::arith::ArithDialect", "mlir::scf::SCFDialect", "mlir::memref::MemRefDialect",
+                           "mlir::LLVM::LLVMDialect"];
+}
+
 def TileBf16ToBits : Pass<"tile-bf16-to-bits"> {
   let summary = "make bf16 values 16-bit integers";
   let description = [{

@@ -39,6 +39,9 @@ void kimi::buildTileToLlvmPipeline(OpPassManager &pm, const TileToLlvmOptions &o
   pm.addPass(createTileExpandMath());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  if (options.checkBounds) {
+    pm.addPass(createTileCheckBounds());
+  }
   pm.addPass(createTileKernelToLlvm());
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());

@@ -1,7 +1,8 @@
 // RUN: kimi-opt %s --split-input-file --kimi-derive-decode --verify-diagnostics | FileCheck %s
 
 // States of fixed size among the arguments: what a mixer takes, through casts, and gives is one state; it is read before
-// the step and written after. Names do not matter.
+// the step and written after. Names do not matter. What is required of the extents of states is settled by how a step is
+// made, what is required of the others is required of a step as well.
 
 #id = affine_map<(b, c, t) -> (b, c, t)>
 module {
@@ -10,13 +11,17 @@ module {
 
   // CHECK-LABEL: func.func @main
   // CHECK-SAME: tensor<?x16x3xbf16>
+  // CHECK: kimi.require {{.*}}"node 'cache'
+  // CHECK: kimi.require {{.*}}"node 'square'
   // CHECK-LABEL: func.func @prefill
   // CHECK-SAME: %[[IDS:[a-z0-9]+]]: tensor<?x?xi64>
   // CHECK-SAME: %[[WINDOW:[a-z0-9]+]]: !kimi.state<tensor<?x16x3xbf16>, -1> {{{.*}}kimi.input = "conv_in"{{.*}}kimi.output = "conv_out"
   // CHECK-SAME: %[[MEMORY:[a-z0-9]+]]: !kimi.state<tensor<?x2x8x8xf32>, -1>
   // CHECK-SAME: %[[K:[a-z0-9]+]]: !kimi.state<tensor<?x2x?x8xf32>, 2>
   // CHECK-SAME: -> (tensor<?x?x64xf32> {{{[^}]*}}kimi.role = "logits"}) attributes
+  // CHECK-NOT: "node 'cache'
   // CHECK: %[[B:.*]] = tensor.dim %[[IDS]], %c0
+  // CHECK: kimi.require {{.*}}"node 'square'
   // CHECK: %[[OLD:.*]] = kimi.state_read %[[WINDOW]] sizes(%{{.*}})
   // CHECK: %[[WIDE:.*]] = linalg.generic {{.*}} ins(%[[OLD]]
   // CHECK: %{{.*}}, %[[LAST:.*]] = kimi.causal_conv %{{.*}}, %{{.*}} past %[[WIDE]]
@@ -40,6 +45,9 @@ module {
     %c1 = arith.constant 1 : index
     %B = tensor.dim %mem, %c0 : tensor<?x2x8x8xf32>
     %T = tensor.dim %ids, %c1 : tensor<?x?xi64>
+    %rows = tensor.dim %pk, %c0 : tensor<?x2x?x8xf32>
+    kimi.require %rows equal %B, "node 'cache': the batches of past and tokens must be equal"
+    kimi.require %T broadcast %T, "node 'square': seq and seq must be equal, or one of them 1"
     %wte = kimi.weight_ref @wte : tensor<64x16xf32>
     %w = kimi.weight_ref @conv : tensor<16x4xf32>
     %x = kimi.embedding %ids, %wte : tensor<?x?xi64>, tensor<64x16xf32> -> tensor<?x?x16xf32>

@@ -455,6 +455,14 @@ func.func @f(%n: index) {
 // -----
 
 func.func @f(%n: index) {
+  // expected-error @below {{[RQ1] has no message; say which extents must be equal}}
+  kimi.require %n equal %n, ""
+  return
+}
+
+// -----
+
+func.func @f(%n: index) {
   // expected-error @below {{[D1] names no kernel}}
   %0 = kimi.dispatch [] grid(%n, %n, %n) -> tensor<4xf32>
   return

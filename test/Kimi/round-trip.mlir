@@ -144,6 +144,17 @@ func.func @dispatch(%x: tensor<?x4xf32>, %s: !kimi.state<tensor<?x4xf32>, 0>, %n
   return %y : tensor<?x4xf32>
 }
 
+// CHECK-LABEL: func @require
+func.func @require(%n: index, %m: index) {
+  // CHECK: kimi.require %{{.*}} equal %{{.*}}, "node 'scores': n and m must be equal"
+  kimi.require %n equal %m, "node 'scores': n and m must be equal"
+  // CHECK: kimi.require %{{.*}} broadcast %{{.*}}, "node 'sum': n and m must be equal, or one of them 1"
+  kimi.require %n broadcast %m, "node 'sum': n and m must be equal, or one of them 1"
+  // CHECK: kimi.require %{{.*}} at_most %{{.*}}, "node 'put': n must not be more than m"
+  kimi.require %n at_most %m, "node 'put': n must not be more than m"
+  return
+}
+
 // CHECK-LABEL: func @greedy_token
 func.func @greedy_token(%l: tensor<?x1x50257xbf16>) -> tensor<?x1xi64> {
   // CHECK: kimi.greedy_token %{{.*}} : tensor<?x1x50257xbf16> -> tensor<?x1xi64>

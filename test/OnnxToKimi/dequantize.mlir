@@ -74,7 +74,7 @@ func.func @odd_rows(%s: tensor<2x3xf32>) -> tensor<64x3xf32> {
 // -----
 
 func.func @short_scale(%w: tensor<6x64xi8>, %s: tensor<5xf32>) -> tensor<6x64xf32> {
-  // expected-error @below {{is not supported: its scale has 5 elements where x has 6 along axis 0}}
+  // expected-error @below {{is not supported: the extents of its scale and of x along axis 0 differ: 5 and 6}}
   %a = onnx.node "DequantizeLinear"(%w, %s) {attrs = {axis = 0 : i64}, version = 23 : i64} : (tensor<6x64xi8>, tensor<5xf32>) -> tensor<6x64xf32>
   return %a : tensor<6x64xf32>
 }

@@ -18,6 +18,7 @@ llvm::Expected<Backend> Backend::create(const CompileOptions &options) {
   if (options.target == "cpu") {
     backend.cpu.cpu = options.cpu;
     backend.cpu.threads = threads;
+    backend.cpu.checkBounds = options.checkBounds;
     llvm::Expected<CpuTarget> target = resolveCpuTarget(backend.cpu);
     if (!target) {
       return target.takeError();

@@ -54,6 +54,7 @@ static std::string hashSource(const CompileOptions &options) {
   }
   hash.update(options.target);
   hash.update(options.gpuSchedules);
+  hash.update(options.checkBounds ? "bounds" : "");
   hash.update(options.deriveDecode ? (options.nextToken ? "tokens" : "entries") : "main");
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }

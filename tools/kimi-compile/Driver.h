@@ -42,6 +42,8 @@ struct CompileOptions {
   /// Compute capability (times ten: "80", "90a") of the GPU whose schedules are taken, whatever the target; empty: the
   /// target's own.
   std::string gpuSchedules;
+  /// Kernels for the CPU end the program where they leave a buffer.
+  bool checkBounds = false;
   /// How latent attention is computed: "auto", "absorbed", "expanded" or "none".
   std::string mla = "auto";
   /// Plain fp32 loops instead of fusion and schedules.

@@ -109,6 +109,10 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   static cl::opt<bool> bake("bake", cl::desc("Put the bytes of external weights into the module"), cl::cat(category));
   static cl::opt<std::string> listOps("list-ops", cl::desc("Print the ONNX operators that are accepted: markdown"),
                                       cl::value_desc("format"), cl::cat(category));
+  static cl::opt<bool> checkBounds(
+      "check-bounds",
+      cl::desc("End the program by a trap where a kernel leaves a buffer (cpu; slow, for finding bugs)"),
+      cl::cat(category));
   static cl::opt<std::string> schedules(
       "gpu-schedules", cl::desc("Use the schedules of a GPU of this compute capability (80, 90, 90a) on any target"),
       cl::value_desc("arch"), cl::Hidden, cl::cat(category));
@@ -194,6 +198,7 @@ std::optional<kimi::CompileOptions> kimi::parseCompileOptions(int argc, char **a
   options.precision = precision;
   options.ptxas = ptxas;
   options.gpuSchedules = schedules;
+  options.checkBounds = checkBounds;
   options.deltaChunk = deltaChunk;
   if (deltaChunk != 0 && deltaChunk != 16 && deltaChunk != 32 && deltaChunk != 64) {
     llvm::errs() << "kimi-compile: error: --delta-chunk is " << deltaChunk << "; expected 0, 16, 32 or 64\n";
