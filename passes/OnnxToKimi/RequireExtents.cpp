@@ -28,19 +28,35 @@ struct OnnxRequireExtents : kimi::impl::OnnxRequireExtentsBase<OnnxRequireExtent
     });
   }
 
+  /// The ops that results depend on, in their order: dead nodes are nobody's concern.
+  static SmallVector<Operation *> liveOps(Block &block) {
+    llvm::SmallPtrSet<Operation *, 32> live = {block.getTerminator()};
+    SmallVector<Operation *> ops;
+    for (Operation &op : llvm::reverse(block)) {
+      auto isLive = [&](Operation *user) { return live.contains(block.findAncestorOpInBlock(*user)); };
+      if (live.contains(&op) || llvm::any_of(op.getUsers(), isLive)) {
+        live.insert(&op);
+        ops.push_back(&op);
+      }
+    }
+    return SmallVector<Operation *>(llvm::reverse(ops));
+  }
+
   void runOnOperation() override {
     if (getOperation().isExternal()) {
       return;
     }
     SymbolicShapes shapes(getOperation());
     FunctionBuilder function(getOperation(), shapes);
-    getOperation().walk([&](NodeOp node) {
-      for (const Requirement &requirement : shapes.requirements(node)) {
-        if (isKnownAtEntry(shapes, requirement.left) && isKnownAtEntry(shapes, requirement.right)) {
-          function.require(requirement);
+    for (Operation *op : liveOps(getOperation().getBody().front())) {
+      op->walk([&](NodeOp node) {
+        for (const Requirement &requirement : shapes.requirements(node)) {
+          if (isKnownAtEntry(shapes, requirement.left) && isKnownAtEntry(shapes, requirement.right)) {
+            function.require(requirement);
+          }
         }
-      }
-    });
+      });
+    }
   }
 };
 } // namespace

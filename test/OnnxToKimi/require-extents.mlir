@@ -14,6 +14,9 @@
 func.func @matmul(%x: tensor<?x?xf32> {onnx.dims = ["n", "k"]}, %y: tensor<?x8xf32> {onnx.dims = ["m", 8]}) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
   %0 = onnx.node "MatMul"(%x, %y) {version = 13 : i64} : (tensor<?x?xf32>, tensor<?x8xf32>) -> tensor<?x8xf32> loc("product")
   %1 = onnx.node "MatMul"(%x, %y) {version = 13 : i64} : (tensor<?x?xf32>, tensor<?x8xf32>) -> tensor<?x8xf32> loc("again")
+  // What no result depends on may have any extents.
+  %2 = onnx.node "MatMul"(%y, %x) {version = 13 : i64} : (tensor<?x8xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+  %3 = onnx.node "Exp"(%2) {version = 13 : i64} : (tensor<?x?xf32>) -> tensor<?x?xf32>
   return %0, %1 : tensor<?x8xf32>, tensor<?x8xf32>
 }
 
