@@ -34,11 +34,18 @@ public:
     require(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, end, extent));
   }
 
-  /// `indices` of `buffer`, and `lanes` elements from the last of them on.
-  void access(Value buffer, ValueRange indices, int64_t lanes) {
+  /// `indices` of `buffer`, and `lanes` elements from the last of them on. The first element may be read of any buffer:
+  /// those of no elements have room for one.
+  void access(Value buffer, ValueRange indices, int64_t lanes, bool reads) {
+    Value first;
     for (auto [axis, index] : llvm::enumerate(indices)) {
       Value extent = memref::DimOp::create(b, loc, buffer, axis);
       within(index, number(axis + 1 == indices.size() ? lanes : 1), extent);
+      Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, index, number(0));
+      first = first ? arith::AndIOp::create(b, loc, first, isFirst).getResult() : isFirst;
+    }
+    if (first && reads && lanes == 1) {
+      holds = arith::OrIOp::create(b, loc, holds, first);
     }
   }
 
@@ -100,9 +107,10 @@ struct TileCheckBounds : kimi::impl::TileCheckBoundsBase<TileCheckBounds> {
       Guard guard(op);
       llvm::TypeSwitch<Operation *>(op)
           .Case<memref::LoadOp, memref::StoreOp>(
-              [&](auto access) { guard.access(access.getMemRef(), access.getIndices(), 1); })
+              [&](auto access) { guard.access(access.getMemRef(), access.getIndices(), 1, isa<memref::LoadOp>(op)); })
           .Case<vector::LoadOp, vector::StoreOp>([&](auto access) {
-            guard.access(access.getBase(), access.getIndices(), access.getVectorType().getNumElements());
+            guard.access(access.getBase(), access.getIndices(), access.getVectorType().getNumElements(),
+                         isa<vector::LoadOp>(op));
           })
           .Case([&](memref::SubViewOp view) { guard.view(view); });
       guard.finish();

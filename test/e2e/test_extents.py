@@ -76,6 +76,20 @@ def test_positions_in_no_elements(tmp_path):
     refused(module, "node 'joined': min(1, m) must not be more than n", x=drawn(0, 3, 2), at=np.array([0]))
 
 
+def test_padding_of_nothing(tmp_path):
+    """A row of what has no rows is not read."""
+    value = helper.make_tensor_value_info
+    pads = helper.make_tensor("pads", INT64, [4], [1, 0, 0, 0])
+    graph = helper.make_graph([helper.make_node("Pad", ["x", "pads"], ["out"], name="joined")], "g",
+                              [value("x", FLOAT, ["n", "m"])], [value("out", FLOAT, [None, None])], [pads])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    for schedules in ([], ["--gpu-schedules=90a"]):
+        run(tool("kimi-compile"), tmp_path / "m.onnx", "--check-bounds", "-o", tmp_path / "m.kmod", *schedules)
+        for rows in (0, 2):
+            x = drawn(rows, 70)
+            np.testing.assert_array_equal(result(tmp_path / "m.kmod", x=x), np.pad(x, ((1, 0), (0, 0))))
+
+
 def test_declared_extent(tmp_path):
     value = helper.make_tensor_value_info
     graph = helper.make_graph([helper.make_node("Exp", ["x"], ["out"], name="joined")], "g", [value("x", FLOAT, ["n"])],
