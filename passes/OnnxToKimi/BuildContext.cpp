@@ -221,8 +221,20 @@ Tensor BuildContext::map(ArrayRef<Tensor> inputs, Shape shape, Type type, Body b
       [&](OpBuilder &inner, Location at, ArrayRef<Value>, ValueRange elements) { return body(inner, at, elements); });
 }
 
-Value BuildContext::read(OpBuilder &inner, Location at, Value tensor, ArrayRef<Value> indices) {
-  return tensor::ExtractOp::create(inner, at, tensor, indices);
+Value BuildContext::read(OpBuilder &inner, Location at, Value tensor, ArrayRef<Value> indices, Value some) {
+  SmallVector<Value> from(indices);
+  for (Value &index : from) {
+    index = some ? arith::MulIOp::create(inner, at, index, some).getResult() : index;
+  }
+  return tensor::ExtractOp::create(inner, at, tensor, from);
+}
+
+Value BuildContext::unlessEmpty(ArrayRef<SymbolicDim> extents) {
+  SymbolicDim some(1);
+  for (const SymbolicDim &dim : extents) {
+    some = dim.isKnownPositive() ? some : some * SymbolicDim::min(1, dim);
+  }
+  return some.is(1) ? Value() : index(some);
 }
 
 Tensor BuildContext::reduce(ArrayRef<Tensor> inputs, ArrayRef<SymbolicDim> shape, ArrayRef<int64_t> axes, Type type,

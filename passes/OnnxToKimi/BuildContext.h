@@ -119,8 +119,13 @@ public:
   Tensor map(llvm::ArrayRef<Tensor> inputs, Shape shape, mlir::Type type, Body body);
   /// The same with positions. Tensors not among `inputs` may be read in the body with `read`.
   Tensor mapIndexed(llvm::ArrayRef<Tensor> inputs, Shape shape, mlir::Type type, IndexedBody body);
-  /// Element of `tensor` (a value that exists already) at `indices`, within a body.
-  mlir::Value read(mlir::OpBuilder &b, mlir::Location loc, mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices);
+  /// Element of `tensor` (a value that exists already) at `indices`, within a body. `some` is given where the indices
+  /// are clamped into axes that may have no elements: what `unlessEmpty` says of these.
+  mlir::Value read(mlir::OpBuilder &b, mlir::Location loc, mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices,
+                   mlir::Value some = {});
+  /// 1, or 0 where one of these extents is 0 in a call; null where that cannot be. Times it, the indices of a tensor
+  /// without elements are those of its first one, which every buffer has room for.
+  mlir::Value unlessEmpty(llvm::ArrayRef<SymbolicDim> extents);
   /// Reduces `axes` (sorted) away, from the scalar `init`; elements are those of `inputs` broadcast to `shape`, through
   /// `body`.
   Tensor reduce(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<SymbolicDim> shape, llvm::ArrayRef<int64_t> axes,

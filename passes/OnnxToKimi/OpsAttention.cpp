@@ -105,6 +105,9 @@ static LogicalResult inferAttention(InferContext &c) {
   } else {
     c.setOut(ValueInfo(element, {s->batch, s->queryHeads, s->queries, s->valueSize}));
   }
+  if (c.has(3) && c.in(3).rank() > 0) {
+    c.broadcasts(ArrayRef(c.shape(3)).drop_back(), {s->batch, s->queryHeads, s->queries});
+  }
   c.setOut(1, ValueInfo(c.in(1).elementType, {s->batch, s->heads, s->keys, s->size}));
   c.setOut(2, ValueInfo(c.in(2).elementType, {s->batch, s->heads, s->keys, s->valueSize}));
   c.setOut(3, ValueInfo(element, {s->batch, s->queryHeads, s->queries, s->keys}));
@@ -149,13 +152,14 @@ static Tensor combineMask(BuildContext &c, const AttentionShape &s, const Mask &
   }
   SmallVector<Tensor> inputs;
   // A mask may cover fewer keys than there are; the rest are not seen.
-  Value covered, source;
+  Value covered, source, some;
   bool partial = mask.given && !mask.given->shape[3].is(1) && mask.given->shape[3] != s.keys &&
                  !(mask.given->shape[3].isConstant() && s.keys.isConstant() &&
                    *mask.given->shape[3].getConstant() >= *s.keys.getConstant());
   SmallVector<Value> lasts;
   if (partial) {
     source = c.value(*mask.given);
+    some = c.unlessEmpty(mask.given->shape[3]);
     covered = c.index(mask.given->shape[3]);
     for (size_t axis = 0; axis < 3; ++axis) {
       lasts.push_back(c.index(mask.given->shape[axis] - SymbolicDim(1)));
@@ -194,7 +198,7 @@ static Tensor combineMask(BuildContext &c, const AttentionShape &s, const Mask &
           Value zero = arith::ConstantIndexOp::create(b, loc, 0);
           Value last = arith::SubIOp::create(b, loc, covered, one);
           from.push_back(arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, at[3], last), zero));
-          given = c.read(b, loc, source, from);
+          given = c.read(b, loc, source, from, some);
           require(less(at[3], covered, false));
         } else if (mask.given) {
           given = e[0];

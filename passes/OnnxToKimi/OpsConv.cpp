@@ -87,6 +87,7 @@ static LogicalResult buildConv(BuildContext &c) {
   size_t rank = window.size();
   Type wide = accumulatorType(x.type);
   Value source = c.value(x), weight = c.value(w), channels = c.index(w.shape[1]);
+  Value some = c.unlessEmpty(ArrayRef<SymbolicDim>(x.shape).drop_front(2));
   Value perGroup = c.index(*SymbolicDim::divideExactly(w.shape[0], c.node.getInt("group", 1)));
   auto element = [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange) -> Value {
     auto [spatial, inside] = windowPosition(c, b, loc, window, at.slice(2, rank), at.drop_front(3 + rank));
@@ -95,7 +96,7 @@ static LogicalResult buildConv(BuildContext &c) {
     llvm::append_range(from, spatial);
     SmallVector<Value> by{at[1]};
     llvm::append_range(by, at.drop_front(2 + rank));
-    return multiplyInside(b, loc, inside, widenElement(b, loc, c.read(b, loc, source, from)),
+    return multiplyInside(b, loc, inside, widenElement(b, loc, c.read(b, loc, source, from, some)),
                           widenElement(b, loc, c.read(b, loc, weight, by)));
   };
   giveWithBias(c, sumOver(c, *c.result().shape, w.shape[1], window, wide, element), c.has(2));
@@ -109,6 +110,7 @@ static LogicalResult buildConvInteger(BuildContext &c) {
   size_t rank = window.size();
   Type wide = c.b.getI32Type();
   Value source = c.value(x), weight = c.value(w), channels = c.index(w.shape[1]);
+  Value some = c.unlessEmpty(ArrayRef<SymbolicDim>(x.shape).drop_front(2));
   Value perGroup = c.index(*SymbolicDim::divideExactly(w.shape[0], c.node.getInt("group", 1)));
   Value xZero = c.has(2) ? c.value(c.reshape(c.input(2), {})) : Value();
   bool perChannel = c.has(3) && c.input(3).rank() == 1 && !c.input(3).shape[0].is(1);
@@ -129,7 +131,7 @@ static LogicalResult buildConvInteger(BuildContext &c) {
     if (perChannel) {
       which.push_back(at[1]);
     }
-    return multiplyInside(b, loc, inside, less(c.read(b, loc, source, from), x.type, xZero, {}),
+    return multiplyInside(b, loc, inside, less(c.read(b, loc, source, from, some), x.type, xZero, {}),
                           less(c.read(b, loc, weight, by), w.type, wZero, which));
   };
   c.give(sumOver(c, *c.result().shape, w.shape[1], window, wide, element));
@@ -215,6 +217,7 @@ static LogicalResult buildConvTranspose(BuildContext &c) {
   Type wide = accumulatorType(x.type);
   SymbolicDim perGroup = *SymbolicDim::divideExactly(w.shape[0], c.node.getInt("group", 1));
   Value source = c.value(x), weight = c.value(w), inputs = c.index(perGroup), outputs = c.index(w.shape[1]);
+  Value some = c.unlessEmpty(ArrayRef<SymbolicDim>(x.shape).drop_front(2));
   auto element = [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange) -> Value {
     Value group = arith::DivUIOp::create(b, loc, at[1], outputs), m = arith::RemUIOp::create(b, loc, at[1], outputs);
     Value channel = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, group, inputs), at[2 + rank]);
@@ -238,7 +241,7 @@ static LogicalResult buildConvTranspose(BuildContext &c) {
       from.push_back(arith::MaxSIOp::create(b, loc, position, zero));
       by.push_back(k);
     }
-    return multiplyInside(b, loc, inside, widenElement(b, loc, c.read(b, loc, source, from)),
+    return multiplyInside(b, loc, inside, widenElement(b, loc, c.read(b, loc, source, from, some)),
                           widenElement(b, loc, c.read(b, loc, weight, by)));
   };
   giveWithBias(c, sumOver(c, *c.result().shape, perGroup, window, wide, element), c.has(2));

@@ -92,13 +92,13 @@ static LogicalResult buildPad(BuildContext &c) {
   } else if (constant) {
     inputs.push_back(c.full(Shape(), x.type, c.node.getFloat("value", 0.0)));
   }
-  // 0 where a padded axis has no elements: then all that may be read is the first one, which every buffer has.
-  SymbolicDim padded(1);
+  Shape padded;
   for (auto [axis, dim] : llvm::enumerate(x.shape)) {
-    bool stays = pads[axis].is(0) && pads[axis + x.shape.size()].is(0);
-    padded = stays || dim.isKnownPositive() ? padded : padded * SymbolicDim::min(1, dim);
+    if (!pads[axis].is(0) || !pads[axis + x.shape.size()].is(0)) {
+      padded.push_back(dim);
+    }
   }
-  Value some = padded.is(1) ? Value() : c.index(padded);
+  Value some = c.unlessEmpty(padded);
   c.give(c.mapIndexed(
       inputs, *c.result().shape, x.type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange e) {
         Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
@@ -112,7 +112,7 @@ static LogicalResult buildPad(BuildContext &c) {
         SmallVector<Value> from;
         for (auto [axis, extent] : llvm::enumerate(extents)) {
           if (pads[axis].is(0) && pads[axis + extents.size()].is(0)) {
-            from.push_back(some ? arith::MulIOp::create(b, loc, at[axis], some).getResult() : at[axis]);
+            from.push_back(at[axis]);
             continue;
           }
           Value position = arith::SubIOp::create(b, loc, at[axis], starts[axis]);
@@ -132,7 +132,7 @@ static LogicalResult buildPad(BuildContext &c) {
           position = arith::MinSIOp::create(b, loc, position, last);
           from.push_back(arith::MaxSIOp::create(b, loc, position, zero));
         }
-        Value element = c.read(b, loc, source, from);
+        Value element = c.read(b, loc, source, from, some);
         return constant ? arith::SelectOp::create(b, loc, inside, element, e[0]).getResult() : element;
       }));
   return success();

@@ -245,6 +245,7 @@ static LogicalResult buildTensorScatter(BuildContext &c) {
     inputs.push_back(c.reshape(c.input(2), spread));
   }
   Value source = c.value(update), rows = c.index(update.shape[axis]), capacity = c.index(cache.shape[axis]);
+  Value some = c.unlessEmpty(update.shape[axis]);
   c.give(
       c.mapIndexed(inputs, cache.shape, cache.type, [&](OpBuilder &b, Location loc, ArrayRef<Value> at, ValueRange e) {
         Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
@@ -260,7 +261,7 @@ static LogicalResult buildTensorScatter(BuildContext &c) {
         SmallVector<Value> from(at);
         Value last = arith::SubIOp::create(b, loc, rows, one);
         from[axis] = arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, row, last), zero);
-        Value fresh = c.read(b, loc, source, from);
+        Value fresh = c.read(b, loc, source, from, some);
         return arith::SelectOp::create(b, loc, arith::AndIOp::create(b, loc, low, high), fresh, e[0]).getResult();
       }));
   return success();

@@ -115,7 +115,7 @@ static BuildFn pool(Pool kind, bool global) {
       around.push_back(axis.kernel);
     }
     double p = static_cast<double>(c.node.getInt("p", 2));
-    Value source = c.value(x);
+    Value source = c.value(x), some = c.unlessEmpty(ArrayRef<SymbolicDim>(x.shape).drop_front(2));
     Type wide = accumulatorType(x.type);
     Value start = kind == Pool::Max ? least(c, wide) : c.constant(wide, 0.0);
     Tensor total = c.reduceIndexed(
@@ -124,7 +124,7 @@ static BuildFn pool(Pool kind, bool global) {
           auto [spatial, inside] = windowPosition(c, b, loc, window, at.slice(2, rank), at.drop_front(2 + rank));
           SmallVector<Value> from{at[0], at[1]};
           llvm::append_range(from, spatial);
-          Value element = widenElement(b, loc, c.read(b, loc, source, from));
+          Value element = widenElement(b, loc, c.read(b, loc, source, from, some));
           if (kind == Pool::Lp) {
             Value magnitude = math::AbsFOp::create(b, loc, element);
             element = math::PowFOp::create(b, loc, magnitude, scalarConstant(b, loc, wide, p));
