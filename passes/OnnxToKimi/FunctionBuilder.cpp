@@ -187,9 +187,17 @@ Value FunctionBuilder::atom(OpBuilder &at, const SymbolicDim &dim, const std::st
   }
   // A divisor of 0 (an empty axis) must not trap: the extent it would give is never used.
   auto divisor = [&]() -> Value {
-    return atom->operands[1].isKnownPositive()
-               ? operands[1]
-               : arith::MaxSIOp::create(at, entryLoc, operands[1], this->dim(1)).getResult();
+    const SymbolicDim &by = atom->operands[1];
+    if (by.isKnownPositive()) {
+      return operands[1];
+    }
+    Value one = this->dim(1);
+    if (by.isKnownNonNegative()) {
+      return arith::MaxSIOp::create(at, entryLoc, operands[1], one);
+    }
+    // A step that only the call gives may go down.
+    Value isZero = arith::CmpIOp::create(at, entryLoc, arith::CmpIPredicate::eq, operands[1], this->dim(0));
+    return arith::SelectOp::create(at, entryLoc, isZero, one, operands[1]);
   };
   Value result;
   switch (atom->kind) {

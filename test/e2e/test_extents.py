@@ -10,11 +10,11 @@ FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
 def compiled(folder, op, inputs, rank, *options, **attributes):
-    """The module of one node that reads `inputs` {name: (type, dims)}, of any extents."""
+    """The module of one node that reads `inputs` {name: (type, dims)}, of any extents, and gives the type of the first."""
     value = helper.make_tensor_value_info
     ports = [value(name, kind, dims) for name, (kind, dims) in inputs.items()]
     node = helper.make_node(op, list(inputs), ["out"], name="joined", **attributes)
-    graph = helper.make_graph([node], "g", ports, [value("out", FLOAT, [None] * rank)])
+    graph = helper.make_graph([node], "g", ports, [value("out", next(iter(inputs.values()))[0], [None] * rank)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), folder / "m.onnx")
     run(tool("kimi-compile"), folder / "m.onnx", "--check-bounds", "-o", folder / "m.kmod", *options)
     return folder / "m.kmod"
@@ -74,6 +74,16 @@ def test_positions_in_no_elements(tmp_path):
     np.testing.assert_array_equal(result(module, x=x, at=np.array([3, 0])), x[[3, 0]])
     assert result(module, x=drawn(0, 3, 2), at=np.zeros(0, np.int64)).shape == (0, 3, 2)
     refused(module, "node 'joined': min(1, m) must not be more than n", x=drawn(0, 3, 2), at=np.array([0]))
+
+
+def test_steps_of_a_call(tmp_path):
+    """Extents that elements of inputs give, by steps that go up or down; what cannot be counted is an error."""
+    inputs = {name: (INT64, []) for name in ("start", "limit", "delta")}
+    module = compiled(tmp_path, "Range", inputs, 1)
+    for start, limit, delta in ((0, 7, 2), (10, 6, -3), (0, -9, -2), (7, 0, 2), (5, 5, -1)):
+        steps = result(module, start=start, limit=limit, delta=delta)
+        np.testing.assert_array_equal(steps, np.arange(start, limit, delta))
+    refused(module, "overflows 64 bits", start=0, limit=-2**63, delta=-1)
 
 
 def test_padding_of_nothing(tmp_path):
