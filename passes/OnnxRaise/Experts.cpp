@@ -14,6 +14,15 @@ using namespace mlir;
 using namespace kimi;
 using namespace kimi::onnx;
 
+/// The permutation that swaps the last two of `rank` axes; none where there are fewer, or the rank is unknown (-1).
+static SmallVector<int64_t> swapOfLast(int64_t rank) {
+  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(std::max<int64_t>(rank, 0)));
+  if (rank >= 2) {
+    std::swap(swap[rank - 1], swap[rank - 2]);
+  }
+  return swap;
+}
+
 ExpertMatrix onnx::rightSide(const Raiser &raiser, Value value) {
   ExpertMatrix matrix{raiser.strip(value), true};
   NodeOp transpose = raiser.node(value, "Transpose");
@@ -21,10 +30,7 @@ ExpertMatrix onnx::rightSide(const Raiser &raiser, Value value) {
     return matrix;
   }
   int64_t rank = raiser.rank(value);
-  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(std::max<int64_t>(rank, 0)));
-  if (rank >= 2) {
-    std::swap(swap[rank - 1], swap[rank - 2]);
-  }
+  SmallVector<int64_t> swap = swapOfLast(rank);
   std::optional<SmallVector<int64_t>> perm = transpose.getInts("perm");
   if ((perm && *perm == swap) || (!perm && rank == 2)) {
     matrix = {raiser.strip(transpose.getInput(0)), false};
@@ -36,10 +42,7 @@ Value onnx::oriented(Raiser &raiser, Location loc, const ExpertMatrix &matrix) {
   if (!matrix.transpose) {
     return matrix.weight;
   }
-  int64_t rank = raiser.rank(matrix.weight);
-  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(std::max<int64_t>(rank, 0)));
-  std::swap(swap[rank - 1], swap[rank - 2]);
-  return raiser.transpose(loc, matrix.weight, swap);
+  return raiser.transpose(loc, matrix.weight, swapOfLast(raiser.rank(matrix.weight)));
 }
 
 bool onnx::gluOperands(Operation *op, Value &gate, Value &up) {

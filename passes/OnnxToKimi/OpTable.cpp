@@ -72,6 +72,17 @@ LogicalResult InferContext::atMost(const SymbolicDim &a, const SymbolicDim &b, c
   return success();
 }
 
+LogicalResult InferContext::atMostBut(int64_t axis, ArrayRef<SymbolicDim> a, ArrayRef<SymbolicDim> b,
+                                      const Twine &what) {
+  for (auto [at, pair] : llvm::enumerate(llvm::zip(a, b))) {
+    auto [left, right] = pair;
+    if (static_cast<int64_t>(at) != axis && failed(atMost(left, right, what + " along axis " + Twine(at)))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
 LogicalResult InferContext::hasPositions(const SymbolicDim &axis, ArrayRef<SymbolicDim> positions) {
   SymbolicDim any = SymbolicDim::min(1, elementCount(positions));
   if (any.is(1) && axis.is(0)) {

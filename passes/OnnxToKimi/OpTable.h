@@ -48,6 +48,9 @@ public:
   mlir::LogicalResult same(llvm::ArrayRef<SymbolicDim> a, llvm::ArrayRef<SymbolicDim> b, const llvm::Twine &what);
   /// The same of `a` <= `b`.
   mlir::LogicalResult atMost(const SymbolicDim &a, const SymbolicDim &b, const llvm::Twine &what);
+  /// The same of each axis but `axis`, of tensors of one rank.
+  mlir::LogicalResult atMostBut(int64_t axis, llvm::ArrayRef<SymbolicDim> a, llvm::ArrayRef<SymbolicDim> b,
+                                const llvm::Twine &what);
   /// An axis of extent `axis` has elements if there are any of `positions` in it.
   mlir::LogicalResult hasPositions(const SymbolicDim &axis, llvm::ArrayRef<SymbolicDim> positions);
   /// `shape` is broadcast to or against `full`, last axis to last axis: requirements where it is not known whether it

@@ -72,14 +72,8 @@ static LogicalResult inferGatherElements(InferContext &c) {
   if (c.in(1).rank() != c.in(0).rank()) {
     return c.fail("indices and data differ in rank");
   }
-  for (auto [at, pair] : llvm::enumerate(llvm::zip(c.shape(1), c.shape(0)))) {
-    auto [indices, data] = pair;
-    if (static_cast<int64_t>(at) != *axis &&
-        failed(c.atMost(indices, data, "the extent of indices along axis " + Twine(at)))) {
-      return failure();
-    }
-  }
-  if (failed(c.hasPositions(c.shape(0)[*axis], c.shape(1)))) {
+  if (failed(c.atMostBut(*axis, c.shape(1), c.shape(0), "the extent of indices")) ||
+      failed(c.hasPositions(c.shape(0)[*axis], c.shape(1)))) {
     return failure();
   }
   c.setOut(ValueInfo(c.in(0).elementType, c.shape(1)));

@@ -25,16 +25,21 @@ static InferFn inferSoftmax(int64_t defaultAxis) {
   };
 }
 
-static LogicalResult inferNorm(InferContext &c) {
-  FailureOr<int64_t> axis = c.axis(c.node.getInt("axis", -1), c.in(0).rank());
-  if (failed(axis)) {
-    return failure();
-  }
+/// Scales, biases and residuals are broadcast to x.
+static void othersBroadcast(InferContext &c) {
   for (unsigned i = 1; i < c.numInputs(); ++i) {
     if (c.has(i)) {
       c.broadcasts(c.shape(i), c.shape(0));
     }
   }
+}
+
+static LogicalResult inferNorm(InferContext &c) {
+  FailureOr<int64_t> axis = c.axis(c.node.getInt("axis", -1), c.in(0).rank());
+  if (failed(axis)) {
+    return failure();
+  }
+  othersBroadcast(c);
   c.setOut(ValueInfo(c.in(0).elementType, c.shape(0)));
   Shape statistics = c.shape(0);
   for (size_t i = *axis; i < statistics.size(); ++i) {
@@ -178,11 +183,7 @@ static LogicalResult inferSkipNorm(InferContext &c) {
   if (statistics.empty()) {
     return c.fail("its input must have an axis");
   }
-  for (unsigned i = 1; i < c.numInputs(); ++i) {
-    if (c.has(i)) {
-      c.broadcasts(c.shape(i), c.shape(0));
-    }
-  }
+  othersBroadcast(c);
   statistics.back() = 1;
   c.setOut(0, same);
   c.setOut(1, ValueInfo(Float32Type::get(c.node.getContext()), statistics));

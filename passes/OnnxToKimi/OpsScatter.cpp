@@ -96,14 +96,8 @@ static LogicalResult inferScatterElements(InferContext &c) {
     return c.fail("data, indices and updates must have as many axes");
   }
   int64_t scattered = *c.axis(c.node.getInt("axis", 0), c.in(0).rank());
-  for (auto [at, pair] : llvm::enumerate(llvm::zip(c.shape(1), c.shape(0)))) {
-    auto [indices, data] = pair;
-    if (static_cast<int64_t>(at) != scattered &&
-        failed(c.atMost(indices, data, "the extent of indices along axis " + Twine(at)))) {
-      return failure();
-    }
-  }
-  if (failed(c.hasPositions(c.shape(0)[scattered], c.shape(1))) ||
+  if (failed(c.atMostBut(scattered, c.shape(1), c.shape(0), "the extent of indices")) ||
+      failed(c.hasPositions(c.shape(0)[scattered], c.shape(1))) ||
       failed(c.same(c.shape(1), c.shape(2), "the extents of indices and updates"))) {
     return failure();
   }
