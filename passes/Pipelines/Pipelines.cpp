@@ -21,9 +21,8 @@ std::vector<Phase> kimi::graphPhases(const PipelineOptions &options) {
   std::vector<Phase> phases = {
       {"raise",
        "func.func(onnx-require-extents,onnx-raise-delta-rule,onnx-raise-layer-norm,onnx-raise-rms-norm,onnx-raise-gelu,"
-       "onnx-raise-attn-res,"
-       "onnx-raise-gated-norm,onnx-raise-glu,onnx-raise-l2-norm,onnx-raise-kda-gate,onnx-raise-router,"
-       "onnx-raise-moe,onnx-raise-attention,onnx-raise-linear)",
+       "onnx-raise-attn-res,onnx-raise-gated-norm,onnx-raise-glu,onnx-raise-l2-norm,onnx-raise-kda-gate,"
+       "onnx-raise-router,onnx-raise-moe,onnx-raise-attention,onnx-raise-linear)",
        /*verify=*/true},
       {"convert", "onnx-to-kimi", /*verify=*/true},
       {"clean", kCleaning}, // behind the verifier: there are ops that are not well formed on which folding never ends

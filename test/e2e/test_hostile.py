@@ -16,9 +16,9 @@ from kimi_models import export
 from onnx import TensorProto
 
 LOCATED = re.compile(r"error: .*(node|input|output|value|initializer) ('|\()")
-TYPES = {getattr(TensorProto, name.upper()): name for name in
-         ("float64", "float16", "int8", "int32", "int64", "uint8", "uint64", "bool") if hasattr(TensorProto, name.upper())}
-TYPES.update({TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"})
+TYPES = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16", TensorProto.INT8: "int8",
+         TensorProto.INT32: "int32", TensorProto.INT64: "int64", TensorProto.UINT8: "uint8", TensorProto.UINT64: "uint64",
+         TensorProto.BOOL: "bool"}
 EACH = int(os.environ.get("KIMI_HOSTILE_EACH", "2"))
 
 
